@@ -406,7 +406,7 @@ APPENDER = """
 import asyncio, sys
 from pathlib import Path
 from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.core.run.event import AttemptStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append
 
@@ -504,7 +504,7 @@ DYING = """
 import asyncio, os, sys
 from pathlib import Path
 from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.core.run.event import AttemptStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.ports.ports import Append
 
 async def main(path, how):
@@ -813,7 +813,7 @@ LOOKING = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.core.run.event import AttemptStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append
 

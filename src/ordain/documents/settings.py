@@ -7,7 +7,6 @@ asks about reads it, so what only some configurations need is imported where it 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -479,6 +478,8 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
 
 def toml_tree(data: bytes) -> dict[str, Any] | str:
     """The tree of a text, or in words why there is none."""
+    import tomllib  # most workspaces have no configuration
+
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError:
@@ -525,6 +526,8 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
 
 def keys_set(data: bytes) -> frozenset[str]:
     """The keys that a configuration sets, as `section.key`; only for one that can be read."""
+    import tomllib
+
     tree = tomllib.loads(data.decode())
     return frozenset(f"{section}.{key}" for section, content in tree.items() for key in content)
 

@@ -6,18 +6,21 @@ restart.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
+import os
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
-from secrets import token_bytes
+from typing import TYPE_CHECKING
 
 from ordain.core.ledger import chain
 from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import Recorded, ids_named
 from ordain.ports.ports import Append
+
+if TYPE_CHECKING:
+    import asyncio
 
 LOOKUP_MAX = 10
 
@@ -32,7 +35,7 @@ class MemoryLedger:
         self._ids: list[str] = []
         self._arrived: list[chain.Entry] = []
         self._plans: dict[str, PlanSummary] = {}
-        self._key = token_bytes(32)
+        self._key = os.urandom(32)
         self._kept: dict[str, bytes] = {}
         self._artifacts: dict[str, tuple[bytes, ...]] = {}
         self._bells: list[asyncio.Event] = []
@@ -94,6 +97,8 @@ class MemoryLedger:
         return self._stands.get(stream, chain.UNOPENED).size
 
     async def grown(self, stream: str, size: int) -> None:
+        import asyncio  # most commands only look, and start faster without it
+
         bell = asyncio.Event()
         self._bells.append(bell)
         try:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import ctypes
 import fcntl
 import os
 import resource
 import signal
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -260,6 +258,8 @@ class BashShell:
     def _become_reaper(self) -> None:
         """Have orphans of our commands handed to us (Linux), so that one that detached itself can still be found."""
         if not self._reaping:
+            import ctypes
+
             self._reaping = True
             with contextlib.suppress(OSError, AttributeError):
                 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -308,6 +308,8 @@ def _handed_in(data: bytes) -> Iterator[int]:
     if not data:
         yield subprocess.DEVNULL
         return
+    import tempfile
+
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -100,6 +99,8 @@ def private_directory(workspace: Path) -> Iterator[Path]:
                 os.kill(int(left.name.partition("-")[0]), 0)
             except ProcessLookupError:
                 shutil.rmtree(left, ignore_errors=True)
+    import tempfile
+
     path = tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=rooms)
     try:
         yield Path(path)

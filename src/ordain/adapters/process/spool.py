@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -79,6 +78,8 @@ class _File:
     """A file without a name, there as long as somebody holds on to it."""
 
     def __init__(self, directory: Path) -> None:
+        import tempfile
+
         with tempfile.TemporaryFile(dir=directory) as file:
             self._descriptor = os.dup(file.fileno())
         self._size = 0
@@ -125,6 +126,8 @@ class UsageFile:
     @contextlib.contextmanager
     def for_one(cls) -> Iterator[UsageFile | None]:
         """The file for one command, as long as it runs; None where there is no room for one."""
+        import tempfile
+
         try:
             descriptor, path = tempfile.mkstemp(prefix="ordain-usage-")
         except OSError:

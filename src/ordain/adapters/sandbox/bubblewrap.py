@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import platform
 import re
 import socket
 import stat
@@ -149,6 +148,8 @@ def started_in(
 
     Raises ValueError where nothing is known about keeping sockets shut.
     """
+    import platform
+
     filter_program = no_sockets(platform.machine())
     if filter_program is None:
         raise ValueError(f"nothing is known about keeping sockets shut on {platform.machine()}")

@@ -8,7 +8,6 @@ one step (`moving`).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import os
@@ -67,6 +66,8 @@ def rename(source: int, name: str, target: int, new_name: str) -> None:
 
 def rename_new(source: int, name: str, target: int, new_name: str) -> None:
     """The same where nothing is there; FileExistsError where something is, ENOSYS where the system cannot tell."""
+    import ctypes
+
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "renameat2"):  # not Linux
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

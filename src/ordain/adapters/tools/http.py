@@ -11,9 +11,9 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
 from ordain.adapters.process.spool import Spool
@@ -22,6 +22,9 @@ from ordain.core.plan.tool import ToolDefinition, ToolParameter
 from ordain.core.policy.tier import Address, header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.ports.ports import ToolResult
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 CONNECT_S = 30.0
 """How long it may take until a server answers at all."""
@@ -57,7 +60,12 @@ class HttpTools:
     def __init__(self, room: Callable[[], Path] | None = None) -> None:
         self._room = room
         """Where there is room for a long answer."""
-        self._threads = ThreadPoolExecutor(CONCURRENCY_MAX, thread_name_prefix="http")
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        return ThreadPoolExecutor(CONCURRENCY_MAX, thread_name_prefix="http")
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return DEFINITIONS

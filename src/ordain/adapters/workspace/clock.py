@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import secrets
+import os
 import time
 
 from ordain.core.approval.approval import Moment
@@ -49,4 +49,4 @@ class RandomIds:
     """ports.Ids from the operating system's randomness."""
 
     def mint(self, prefix: str) -> str:
-        return prefix + base64.b32encode(secrets.token_bytes(10)).decode().rstrip("=")
+        return prefix + base64.b32encode(os.urandom(10)).decode().rstrip("=")

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -175,7 +174,7 @@ class ControlWatch:
     @contextlib.contextmanager
     def noted(self, room: Path) -> Iterator[None]:
         """Keep what was seen for a resumed run, as long as a command runs."""
-        note = room / f"{_NOTE}{secrets.token_hex(8)}"
+        note = room / f"{_NOTE}{os.urandom(8).hex()}"
         note.write_text(json.dumps([self._places, self._more, sorted(self._kept), self._before]))
         try:
             yield
@@ -380,7 +379,7 @@ def _content(held: int, name: str) -> bytes | None:
 
 def set_aside(root: int, paths: Sequence[str]) -> str:
     """Move what must not stay to where its name means nothing, and say what became of it."""
-    folder = f"{REPLACED}/{secrets.token_hex(8)}"
+    folder = f"{REPLACED}/{os.urandom(8).hex()}"
     failed = []
     for path in paths:
         try:
@@ -414,7 +413,7 @@ def _set_aside(root: int, path: str, folder: str) -> None:
             kept = held.enter_context(open_replaced(root, f"{folder}/{above}"))
             os.rename(last, new, src_dir_fd=parent, dst_dir_fd=kept)
         except OSError:  # another file system
-            kept, new = parent, f"ordain-{secrets.token_hex(4)}-{new}"
+            kept, new = parent, f"ordain-{os.urandom(4).hex()}-{new}"
             os.rename(last, new, src_dir_fd=parent, dst_dir_fd=kept)
         with contextlib.suppress(OSError):  # no repository is one without it
             os.rename(f"{new}/HEAD", f"{new}/was-HEAD", src_dir_fd=kept, dst_dir_fd=kept)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -125,7 +124,7 @@ def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> N
 
 def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
     """Put a file in place of whatever is there and no directory, in one step that is on disk when this returns."""
-    temporary = f".ordain-{secrets.token_hex(12)}"
+    temporary = f".ordain-{os.urandom(12).hex()}"
     descriptor = os.open(temporary, NEW_FILE, mode, dir_fd=parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -142,7 +141,7 @@ def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
 
 def place_link(parent: int, name: str, target: str) -> None:
     """The same with a link."""
-    temporary = f".ordain-{secrets.token_hex(12)}"
+    temporary = f".ordain-{os.urandom(12).hex()}"
     os.symlink(target, temporary, dir_fd=parent)
     try:
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -133,7 +132,7 @@ class ProtectedFiles:
         return {path: what for path, what in became.items() if what is not None}
 
     def _restore(self, files: Mapping[str, Saved]) -> None:
-        aside = f"{REPLACED}/{secrets.token_hex(8)}"
+        aside = f"{REPLACED}/{os.urandom(8).hex()}"
         with self._root() as root:
             for path, saved in files.items():
                 try:
@@ -299,4 +298,4 @@ def _move_aside(root: int, held: int, name: str, above: str, aside: str) -> None
         with open_replaced(root, f"{aside}/{above}") as kept:
             os.rename(name, name, src_dir_fd=held, dst_dir_fd=kept)
     except (OSError, EscapeError):  # our own directory may be on another file system, or a link that somebody planted
-        os.rename(name, f".ordain-{secrets.token_hex(8)}-{name}"[:255], src_dir_fd=held, dst_dir_fd=held)
+        os.rename(name, f".ordain-{os.urandom(8).hex()}-{name}"[:255], src_dir_fd=held, dst_dir_fd=held)

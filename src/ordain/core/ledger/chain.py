@@ -8,6 +8,7 @@ and a checkpoint to all that came before it in the whole ledger.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -81,8 +82,13 @@ UNOPENED = Stand(*ORIGIN, 0)
 """Where a stream stands that nobody has written to."""
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(_Body)
 _place_decoder = msgspec.json.Decoder(StreamPlace)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[_Body]:
+    """Made when an event is first read: it knows all of them, and most commands read none."""
+    return msgspec.json.Decoder(_Body)
 
 
 def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
@@ -94,7 +100,7 @@ def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
     encoded = _encoder.encode(body)
     try:
         encoded.decode()  # an export carries it as text
-        same = _decoder.decode(encoded) == body
+        same = _decoder().decode(encoded) == body
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{type(event).__name__} cannot be read back: {error}") from error
     if not same:
@@ -104,7 +110,7 @@ def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
 
 def decode(body: bytes, head: bytes) -> Recorded:
     """The event of stored bytes. Says nothing about the chain."""
-    read = _decoder.decode(body)
+    read = _decoder().decode(body)
     return Recorded(stream=read.stream, seq=read.seq, at=read.at, event=read.event, head=head.hex())
 
 

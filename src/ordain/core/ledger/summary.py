@@ -6,6 +6,7 @@ What decides (may this start?) reads the chain itself.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import get_args
 
 import msgspec
@@ -35,7 +36,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
 _LINEAGE = frozenset(get_args(LineageEvent))
 """Asked of every event that is recorded, so it must be quick."""
 _state_encoder = msgspec.json.Encoder()
-_state_decoder = msgspec.json.Decoder(PlanState)
+_state_decoder = cache(lambda: msgspec.json.Decoder(PlanState))
 
 
 def summarise(before: PlanSummary | None, recorded: Recorded) -> PlanSummary | None:
@@ -47,7 +48,7 @@ def summarise(before: PlanSummary | None, recorded: Recorded) -> PlanSummary | N
     if type(recorded.event) not in _LINEAGE:
         return before
     assert isinstance(recorded.event, LineageEvent)
-    state = _state_decoder.decode(_state_encoder.encode(before.state)) if before is not None else PlanState()
+    state = _state_decoder().decode(_state_encoder.encode(before.state)) if before is not None else PlanState()
     try:
         return PlanSummary(stream=recorded.stream, state=apply_lineage(state, recorded.event, recorded.at))
     except (IllegalTransition, msgspec.DecodeError):

@@ -76,7 +76,7 @@ def is_control_name(name: str, above: str = "") -> bool:
 _PLAIN = "|".join(
     sorted({name[:4] for name in (*_NAMES, *_PAIRED) if name[0] != "."} | {"head", "obje", "refs", "comm"})
 )
-may_matter = re.compile(rf"[.]|{_PLAIN}|.*[~:\x80-\U0010ffff]|.*\.(code-w|sublime-p)", re.IGNORECASE | re.DOTALL).match
+may_matter = re.compile(rf"[.]|(?i:{_PLAIN})|.*[~:\x80-\U0010ffff]|(?i:.*\.(code-w|sublime-p))", re.DOTALL).match
 """Whether a name needs a look at all, for whoever has many: no name of a control file or repository is left out."""
 
 

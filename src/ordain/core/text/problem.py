@@ -6,7 +6,6 @@ severity can never disagree with the code; `data/problems.toml` has a page for e
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -78,5 +77,7 @@ def refuse(code: str, detail: str, *hints: str, command: str | None = None) -> R
 
 def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """A "did you mean" hint for a misspelt word, or nothing when no known word is near."""
+    import difflib  # only for what is misspelt
+
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return (f"Did you mean `{near[0]}`?",) if near else ()

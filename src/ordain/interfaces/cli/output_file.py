@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -72,6 +71,8 @@ def put(target: Path, data: bytes, like: os.stat_result | None) -> None:
     written is left alone."""
     if like is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "not to be written")
+    import tempfile
+
     descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
