@@ -8,7 +8,7 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.model import Plan
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.documents.document import Document
-from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS
+from ordain.documents.markdown.table import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.reading import read
 
 

@@ -28,8 +28,8 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.condition import ApprovalScope, Pattern, Precondition, Strategy, WaitCondition
 from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.markdown.front_matter import FOR_READERS
+from ordain.documents.markdown.table import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.reading import read
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from tests.build import plan, step

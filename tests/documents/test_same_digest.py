@@ -15,8 +15,9 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.model import Plan
 from ordain.core.text.problem import Severity
 from ordain.documents.document import ProblemList
-from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS, FieldNames
+from ordain.documents.markdown.field import FieldNames
 from ordain.documents.markdown.scan import Heading, scan
+from ordain.documents.markdown.table import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import plan_tree, write_json, write_yaml

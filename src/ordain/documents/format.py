@@ -12,10 +12,11 @@ from itertools import pairwise
 from ordain.core.plan.canonical import plan_id
 from ordain.core.text.problem import Problem
 from ordain.documents.document import Document, Notation, ProblemList
-from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS, FieldNames
+from ordain.documents.markdown.field import FieldNames
 from ordain.documents.markdown.front_matter import read_front_matter
 from ordain.documents.markdown.outline import item_start, numbered, outline_of
 from ordain.documents.markdown.scan import Block, Heading, Text, scan, trimmed
+from ordain.documents.markdown.table import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml

@@ -17,9 +17,10 @@ from ordain.core.plan.name import id_fault
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import STEPS_MAX
 from ordain.documents.document import ProblemList
-from ordain.documents.markdown.field import STEP_FIELDS, Field, FieldNames, belongs_to_no_field, one_line, title_line
+from ordain.documents.markdown.field import Field, FieldNames, belongs_to_no_field, one_line, title_line
 from ordain.documents.markdown.outline import numbered, title_text
-from ordain.documents.markdown.scan import Block, Heading, blank, hides_text, scan, trimmed
+from ordain.documents.markdown.scan import Block, Heading, blank, code_span, hides_text, scan, trimmed
+from ordain.documents.markdown.table import STEP_FIELDS
 from ordain.documents.tree_writer import distinct_slugs, slug
 
 _STEP_HEADING = re.compile(r"([1-9][0-9]{0,8})\.(?:[ \t]+(.*))?", re.DOTALL)
@@ -33,7 +34,6 @@ _FALLBACK_HEADING = re.compile(r"([^ \t.]+)\.(?:[ \t]+(.*))?", re.DOTALL)
 _SCOPED = re.compile(
     r"(?P<task>.*\S)[ \t]*\((?P<tool>[A-Za-z0-9_.-]+):[ \t]*(?P<operation>[A-Za-z0-9_.-]+(?:[ \t]+[A-Za-z0-9_.-]+)*)\)"
 )
-_BACKTICKS = re.compile("`+")
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -62,19 +62,6 @@ def title_of_heading(line: str) -> str | None:
         return None
     found = _FALLBACK_HEADING.fullmatch(heading.text) if heading.level == 3 else None
     return title_text((found[2] or "") if found else heading.text, 1, ProblemList())
-
-
-def code_span(text: str) -> str | None:
-    """The content of a text that is exactly one code span, or None."""
-    if not text.startswith("`"):
-        return None
-    marks = "`" * (len(text) - len(text.lstrip("`")))
-    content = text[len(marks) : -len(marks)] if marks else ""
-    if not content or not text.endswith(marks) or content[-1] == "`" or marks in _BACKTICKS.findall(content):
-        return None
-    if content.startswith(" ") and content.endswith(" ") and content.strip(" "):
-        content = content[1:-1]
-    return content
 
 
 # --- The full form -----------------------------------------------------------------------------------------------

@@ -1,24 +1,27 @@
 """Which lines of a Markdown document are fields: `**name:** value` at the start of a line, with a name of the format.
 
-Knows the names, not what their values mean. Text that looks like a misspelt field is never silently taken for prose.
+Then the typed values of fields, read as the format spells them. Which names there are is said by `table`. Text that
+looks like a misspelt field is never silently taken for prose.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from ordain.core.plan.failure import FailurePolicy
-from ordain.core.plan.model import Budget
-from ordain.core.plan.words import read_budget, read_duration, read_failure
+from ordain.core.plan.model import ForEach
+from ordain.core.plan.name import name_fault, scope_fault
+from ordain.core.plan.words import read_duration
 from ordain.core.text.limit import DAY_MS, string_fault
 from ordain.core.text.problem import Problem, closest
 from ordain.documents.document import ProblemList
 from ordain.documents.markdown.front_matter import fenced_value, shaped
 from ordain.documents.markdown.scan import Block, Fence, Text, trimmed
+from ordain.documents.shape import shape
+from ordain.documents.yaml import read_yaml
 
 # --- Field line ------------------------------------------------------------------------------------------------------
 
@@ -32,13 +35,13 @@ class Vocabulary:
 
     def __init__(
         self,
-        names: str,
+        names: Iterable[str],
         aliases: dict[str, str] | None = None,
         *,
         elsewhere: dict[str, str] | None = None,
         capital: bool = False,
     ) -> None:
-        self.names = frozenset(names.split())
+        self.names = frozenset(names)
         self.aliases = aliases or {}
         self.elsewhere = elsewhere or {}
         self._capital = capital
@@ -50,42 +53,6 @@ class Vocabulary:
         """The name as a writer spells it: `on_fail` in a step, `On failure` in a plan."""
         return name.replace("_", " ").capitalize() if self._capital else name
 
-
-_PLAN_NAMES = (
-    "title task context budget priority on_failure preconditions agent model timeout concurrency tier tools protect "
-    "params"
-)
-_STEP_NAMES = (
-    "title id agent task instructions criteria reads writes inputs tools tool operation args run env action needs when "
-    "for_each preconditions contract verify proof protect on_fail timeout approval budget model network worktree pool "
-    "idempotent"
-)
-_STEP_ALIASES = {"target": "agent", "subscriptions": "reads", "depends_on": "needs", "on_failure": "on_fail"}
-_SANDBOX = {"sandbox": "The sandbox is demanded of the whole plan, below its title: `**Tier:** 1`."}
-_TO_STEP = "It is a field of steps: write it below the heading of each step that it is for."
-_TO_PLAN = "It is a field of the plan: write it below the title, before the steps."
-_TO_FRONT_MATTER = "Write it in the front matter, between two `---` lines at the very top."
-
-PLAN_FIELDS = Vocabulary(
-    _PLAN_NAMES,
-    elsewhere={
-        **dict.fromkeys((*_STEP_NAMES.split(), *_STEP_ALIASES), _TO_STEP),
-        **dict.fromkeys(("plan_version", "workspace_id"), _TO_FRONT_MATTER),
-        **_SANDBOX,
-    },
-    capital=True,
-)
-STEP_FIELDS = Vocabulary(
-    _STEP_NAMES,
-    _STEP_ALIASES,
-    elsewhere={
-        # `context` and `priority` limit nothing, and in a task such a line is read by whoever does it.
-        **dict.fromkeys(("concurrency", "tier", "params"), _TO_PLAN),
-        **dict.fromkeys(("plan_version", "workspace_id"), _TO_FRONT_MATTER),
-        **_SANDBOX,
-        "verification": "Write `**contract:** COMMAND`; or `**verify:**`, with a fence below it or `none` beside it.",
-    },
-)
 
 _BOLD = re.compile(r" {0,3}\*\*(?P<name>[^*:]{1,40})(?P<end>:\*\*|\*\*:)[ \t]*(?P<value>.*)", re.DOTALL)
 _STATUS = re.compile(r" {0,3}\*\*status:(?:\*\*.*|[^*]*\*\*[ \t]*)", re.IGNORECASE | re.DOTALL)
@@ -117,7 +84,7 @@ class FieldNames:
 
     def __init__(self) -> None:
         self._lookups = _LOOKUPS_MAX
-        self._hints: dict[tuple[str, bool], tuple[str, ...]] = {}
+        self._hints: dict[tuple[str, Vocabulary], tuple[str, ...]] = {}
 
     def split(self, blocks: Sequence[Block], vocabulary: Vocabulary, problems: ProblemList) -> list[Field]:
         """Fields with all that stands below each, up to the next; text before the first comes as a nameless one."""
@@ -172,7 +139,7 @@ class FieldNames:
         return None
 
     def _near(self, name: str, vocabulary: Vocabulary) -> tuple[str, ...]:
-        key = (name, vocabulary is STEP_FIELDS)
+        key = (name, vocabulary)
         if key not in self._hints:
             if not self._lookups:
                 return ()
@@ -327,31 +294,52 @@ def number_value(field: Field, low: int, high: int, code: str, problems: Problem
 # --- Values with a grammar of their own, or as a fence -------------------------------------------------------------
 
 
-def failure_value(field: Field, problems: ProblemList) -> FailurePolicy | None:
-    """The policy of an `on_fail` or `On failure` field: words, or a fence with a policy as JSON has it."""
-    fence = only_fence(field, problems)
-    if fence is not None:
-        policy: FailurePolicy | None = shaped(field.name, fence, FailurePolicy, problems)
-        return policy
-    text = one_line(field, problems)
-    return None if text is None else _unless_wrong(read_failure(text), field, problems)
+Read = Callable[[Field, ProblemList], Any]
+"""Reads the value of a field; what is wrong with it is noted."""
 
 
-def budget_value(field: Field, problems: ProblemList) -> Budget | None:
-    """A budget: words, or a fence with a budget as JSON has it. One that sets no limit is none."""
-    fence = only_fence(field, problems)
-    if fence is not None:
-        budget: Budget | None = shaped(field.name, fence, Budget, problems)
-        return None if budget == Budget() else budget
-    text = one_line(field, problems)
-    return None if text is None else _unless_wrong(read_budget(text), field, problems)
+def in_fence(into: Any, hint: str, absent: Any) -> Read:
+    """A value of one of the plan's own types, in a fence and nowhere else."""
 
+    def read(field: Field, problems: ProblemList) -> Any:
+        fence = only_fence(field, problems)
+        if fence is None:
+            wants_fence(field, hint, problems)
+            return absent
+        return shaped(field.name, fence, into, problems) or absent
 
-def _unless_wrong(read: Any, field: Field, problems: ProblemList) -> Any:
-    if isinstance(read, Problem):
-        problems.add(read.code, read.detail, *read.hints, line=field.line)
-        return None
     return read
+
+
+def words_or_fence(into: Any, read_words: Callable[[str], Any]) -> Read:
+    """A value in words, or a fence with the value as JSON has it."""
+
+    def read(field: Field, problems: ProblemList) -> Any:
+        fence = only_fence(field, problems)
+        if fence is not None:
+            return shaped(field.name, fence, into, problems)
+        text = one_line(field, problems)
+        value = read_words(text) if text is not None else None
+        if isinstance(value, Problem):
+            problems.add(value.code, value.detail, *value.hints, line=field.line)
+            return None
+        return value
+
+    return read
+
+
+def wants_fence(field: Field, hint: str, problems: ProblemList) -> None:
+    """Say that a value is written where only a fence can hold it."""
+    problems.add("E_FIELD_VALUE", f"`{field.name}` is not written in a fence.", hint, line=field.line)
+
+
+def agent_value(field: Field, problems: ProblemList) -> str | None:
+    """The name of an agent."""
+    agent = one_line(field, problems)
+    fault = name_fault("agent", agent) if agent else None
+    if fault:
+        problems.add(*fault, line=field.line)
+    return agent
 
 
 def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> tuple[str, ...] | None:
@@ -407,3 +395,40 @@ def _fenced_list(field: Field, fence: Fence, problems: ProblemList) -> tuple[str
         problems.add("E_PLAN_TYPE", f"`{field.name}` is not a list of texts.", hint, line=fence.line)
         return None
     return tuple(read.value)
+
+
+def tools_value(field: Field, problems: ProblemList) -> tuple[str, ...] | None:
+    """Names of tools; `none` alone allows none."""
+    names = () if field.inline == "none" and not trimmed(field.body) else list_value(field, problems)
+    if names is None:
+        return None
+    for name in names:
+        fault = scope_fault(name)
+        if fault:
+            problems.add(*fault, line=field.line)
+    if len(set(names)) < len(names):
+        problems.add("E_DOC_DUPLICATE", "A tool stands twice in `tools`.", line=field.line)
+    return names
+
+
+def for_each_value(field: Field, problems: ProblemList) -> ForEach | None:
+    """What to repeat the step for: a fence with a mapping, or the mapping in braces on one line."""
+    fence = only_fence(field, problems)
+    if fence is not None:
+        in_fence: ForEach | None = shaped("for_each", fence, ForEach, problems)
+        return in_fence
+    text = one_line(field, problems)
+    if text is None:
+        return None
+    if not text.startswith("{"):
+        hint = 'Write `{in: "${list.output}", max: 50}`.'
+        problems.add("E_FIELD_VALUE", "`for_each` is not a mapping in braces.", hint, line=field.line)
+        return None
+    read = read_yaml(text, first_line=field.line)
+    for problem in read.problems:
+        # Its column would be counted from the start of the value.
+        problems.add(problem.code, problem.detail, *problem.hints, line=field.line)
+    if read.problems:
+        return None
+    value: ForEach | None = shape(read.value, ForEach, locate=lambda _: (field.line, None), problems=problems)
+    return value

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.model import PLAN_VERSION, NestedPlan, Parameter, Plan
-from ordain.core.plan.name import name_fault
-from ordain.core.text.limit import CONCURRENCY_MAX, STEPS_MAX, TIER_MAX
+from ordain.core.plan.model import PLAN_VERSION, NestedPlan, Plan
+from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import Place, Problem, closest
 from ordain.documents.document import Document, ProblemList, plan_unless_wrong
 from ordain.documents.markdown.draft import (
@@ -26,22 +25,8 @@ from ordain.documents.markdown.draft import (
     names_work,
     refuse_equal_ids,
 )
-from ordain.documents.markdown.field import (
-    PLAN_FIELDS,
-    Field,
-    FieldNames,
-    budget_value,
-    failure_value,
-    list_value,
-    number_value,
-    one_line,
-    only_fence,
-    prose,
-    text_line,
-    timeout_value,
-    title_line,
-)
-from ordain.documents.markdown.front_matter import FrontMatter, read_front_matter, shaped
+from ordain.documents.markdown.field import Field, FieldNames, prose, title_line
+from ordain.documents.markdown.front_matter import FrontMatter, read_front_matter
 from ordain.documents.markdown.outline import (
     Outline,
     Section,
@@ -53,8 +38,9 @@ from ordain.documents.markdown.outline import (
     title_text,
 )
 from ordain.documents.markdown.scan import Block, Fence, Heading, Text, blank, may_hide, scan, trimmed
-from ordain.documents.markdown.step import preconditions_value, read_steps
-from ordain.documents.markdown.step_action import sound_prose, tools_value
+from ordain.documents.markdown.step import read_steps
+from ordain.documents.markdown.step_action import sound_prose
+from ordain.documents.markdown.table import PLAN_FIELDS, PLAN_PROSE, PLAN_TABLE
 
 # --- Markdown place --------------------------------------------------------------------------------------------------
 # Where on its line a problem of a Markdown document stands.
@@ -89,9 +75,6 @@ def _placed(problem: Problem, lines: Sequence[str]) -> Problem:
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
-
-_PROSE = ("task", "context")
-"""Plan fields that may hold several paragraphs."""
 
 
 def read_markdown(text: str) -> Document:
@@ -240,7 +223,7 @@ class _Reader:
         Beside its name it is a paragraph; below its name it is a fence or a paragraph, and for `Task` and `Context`
         all paragraphs up to the next field.
         """
-        several = name in _PROSE and not inline
+        several = name in PLAN_PROSE and not inline
         while not inline and at < len(blocks) and blank(blocks[at]):
             at += 1
         if not inline and at < len(blocks) and isinstance(blocks[at], Fence):
@@ -263,36 +246,15 @@ class _Reader:
             if name in self.front.values:
                 detail = f"`{name}` is given here and in the front matter (line {self.front.locate((name,))[0]})."
                 problems.add("E_DOC_DUPLICATE", detail, line=field.line)
-            match name:
-                case "task" | "context":
-                    values[name] = prose(field, self.lines, problems)
-                    sound_prose(name.capitalize(), values[name], field.line, steps, problems)
-                case "title":
-                    values[name] = title_line(field, problems)
-                case "model":
-                    values[name] = text_line(field, problems)
-                case "agent":
-                    values[name] = _agent(field, problems)
-                case "on_failure":
-                    values[name] = failure_value(field, problems)
-                case "budget":
-                    values[name] = budget_value(field, problems)
-                case "preconditions":
-                    values[name] = preconditions_value(field, problems)
-                case "params":
-                    values[name] = _params(field, problems)
-                case "timeout":
-                    values["timeout_ms"] = timeout_value(field, problems)
-                case "concurrency":
-                    values[name] = number_value(field, 1, CONCURRENCY_MAX, "E_STEP_LIMIT", problems)
-                case "tier":
-                    values[name] = number_value(field, 0, TIER_MAX, "E_FIELD_VALUE", problems)
-                case "tools":
-                    values[name] = tools_value(field, problems)
-                case "protect":
-                    values[name] = list_value(field, problems) or ()
-                case "priority":
-                    self._take_records({"": {name: text_line(field, problems)}})
+            if name in PLAN_PROSE:
+                values[name] = prose(field, self.lines, problems)
+                sound_prose(name.capitalize(), values[name], field.line, steps, problems)
+            elif name == "title":
+                values[name] = title_line(field, problems)
+            elif name == "priority":
+                self._take_records({"": {name: PLAN_TABLE[name].read(field, problems)}})
+            else:
+                values[PLAN_TABLE[name].attribute] = PLAN_TABLE[name].read(field, problems)
         return values
 
     # --- Beside the plan ---
@@ -387,21 +349,3 @@ def _owners(plan: Plan, prefix: str) -> Iterator[str]:
 def _is_comment(text: str) -> bool:
     bare = text.strip()
     return bare.startswith("<!--") and bare.endswith("-->")
-
-
-def _agent(field: Field, problems: ProblemList) -> str | None:
-    agent = one_line(field, problems)
-    fault = name_fault("agent", agent) if agent else None
-    if fault:
-        problems.add(*fault, line=field.line)
-    return agent
-
-
-def _params(field: Field, problems: ProblemList) -> dict[str, Parameter]:
-    fence = only_fence(field, problems)
-    if fence is None:
-        hint = "Use a ```yaml fence: `name: {type: string}`."
-        problems.add("E_FIELD_VALUE", "`params` is not written in a fence.", hint, line=field.line)
-        return {}
-    read: dict[str, Parameter] | None = shaped("params", fence, dict[str, Parameter], problems)
-    return read or {}

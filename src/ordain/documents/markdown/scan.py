@@ -59,6 +59,7 @@ Block = Heading | Fence | Text
 
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})(.*)", re.DOTALL)
 _HEADING = re.compile(r" {0,3}(#{1,6})(?![^ \t])(.*)", re.DOTALL)
+_SPANS = re.compile("`+")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _UNDERLINES = re.compile(r"^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
 _HIDING_HTML = re.compile(
@@ -121,6 +122,19 @@ def opens_comment(line: str) -> bool:
     """Whether the line hides what follows it: raw HTML, or a comment that does not end on its line."""
     _, mark, after = line.rpartition("<!--")
     return _HIDING_HTML.match(line) is not None or (mark != "" and "-->" not in after)
+
+
+def code_span(text: str) -> str | None:
+    """The content of a text that is exactly one code span, or None."""
+    if not text.startswith("`"):
+        return None
+    marks = "`" * (len(text) - len(text.lstrip("`")))
+    content = text[len(marks) : -len(marks)] if marks else ""
+    if not content or not text.endswith(marks) or content[-1] == "`" or marks in _SPANS.findall(content):
+        return None
+    if content.startswith(" ") and content.endswith(" ") and content.strip(" "):
+        content = content[1:-1]
+    return content
 
 
 def _heading(line: str, at: int) -> Heading | None:

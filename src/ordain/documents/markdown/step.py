@@ -7,36 +7,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.condition import Contract, NoCheck, Precondition, Strategy, Verification
-from ordain.core.plan.model import Action, ForEach, Step
+from ordain.core.plan.condition import Contract, NoCheck, Strategy, Verification
+from ordain.core.plan.model import Action, Step
 from ordain.core.plan.name import id_fault
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import EXIT_CODE_MAX, string_fault
 from ordain.core.text.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.markdown.draft import Draft
-from ordain.documents.markdown.field import (
-    Field,
-    belongs_to_no_field,
-    budget_value,
-    failure_value,
-    list_value,
-    one_line,
-    one_of,
-    only_fence,
-    text_line,
-    timeout_value,
-    truth_value,
-)
-from ordain.documents.markdown.front_matter import fenced_value, shaped
+from ordain.documents.markdown.field import Field, belongs_to_no_field, only_fence, wants_fence
+from ordain.documents.markdown.front_matter import fenced_value
 from ordain.documents.markdown.scan import Block, Fence, Text, blank, trimmed
 from ordain.documents.markdown.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
+from ordain.documents.markdown.table import STEP_TABLE
 from ordain.documents.shape import shape
-from ordain.documents.yaml import read_yaml
 
 _EXIT_CODE = re.compile(r"exit_code[ \t]*==[ \t]*([0-9]{1,3})")
 _STDOUT = re.compile(r'stdout[ \t]*=~[ \t]*(".*")', re.DOTALL)
@@ -65,20 +53,6 @@ def read_steps(
     return read(drafts), read(fallbacks)
 
 
-def preconditions_value(field: Field, problems: ProblemList) -> tuple[Precondition, ...]:
-    """A fence with a list of preconditions."""
-    fence = only_fence(field, problems)
-    if fence is None:
-        _wants_fence(field, "Use a ```yaml fence with a list: `- {type: lock_available, lock_name: deploy}`.", problems)
-        return ()
-    read: tuple[Precondition, ...] | None = shaped(field.name, fence, tuple[Precondition, ...], problems)
-    return read or ()
-
-
-def _wants_fence(field: Field, hint: str, problems: ProblemList) -> None:
-    problems.add("E_FIELD_VALUE", f"`{field.name}` is not written in a fence.", hint, line=field.line)
-
-
 class _StepReader:
     """Reads the fields of drafts; the ids of all steps are known before the first is read."""
 
@@ -103,9 +77,8 @@ class _StepReader:
             action = None
         values: dict[str, Any] = {}
         for name, field in fields.items():
-            if name in _READS:
-                key, read = _READS[name]
-                values[key] = read(field, problems)
+            if name in STEP_TABLE:
+                values[STEP_TABLE[name].attribute] = STEP_TABLE[name].read(field, problems)
         if "contract" in fields:
             values["verification"] = self._contract(fields["contract"], problems)
         if "verify" in fields:
@@ -255,7 +228,7 @@ def _verify(field: Field, problems: ProblemList) -> Verification | None:
     fence = only_fence(field, problems)
     if fence is None:
         hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command stands in `contract`."
-        _wants_fence(field, hint, problems)
+        wants_fence(field, hint, problems)
         return None
     read = fenced_value("verify", fence, problems)
     if read is None:
@@ -265,47 +238,3 @@ def _verify(field: Field, problems: ProblemList) -> Verification | None:
         return None if strategy is None else Verification(strategy=strategy)
     verification: Verification | None = shape(read.value, Verification, locate=read.locate, problems=problems)
     return verification
-
-
-def _for_each(field: Field, problems: ProblemList) -> ForEach | None:
-    """What to repeat the step for: a fence with a mapping, or the mapping in braces on one line."""
-    fence = only_fence(field, problems)
-    if fence is not None:
-        in_fence: ForEach | None = shaped("for_each", fence, ForEach, problems)
-        return in_fence
-    text = one_line(field, problems)
-    if text is None:
-        return None
-    if not text.startswith("{"):
-        hint = 'Write `{in: "${list.output}", max: 50}`.'
-        problems.add("E_FIELD_VALUE", "`for_each` is not a mapping in braces.", hint, line=field.line)
-        return None
-    read = read_yaml(text, first_line=field.line)
-    for problem in read.problems:
-        # Its column would be counted from the start of the value.
-        problems.add(problem.code, problem.detail, *problem.hints, line=field.line)
-    if read.problems:
-        return None
-    value: ForEach | None = shape(read.value, ForEach, locate=lambda _: (field.line, None), problems=problems)
-    return value
-
-
-_READS: dict[str, tuple[str, Callable[[Field, ProblemList], Any]]] = {
-    "when": ("when", text_line),
-    "for_each": ("for_each", _for_each),
-    "preconditions": ("preconditions", preconditions_value),
-    "proof": ("proof", lambda field, problems: one_of(field, ("red-then-green",), problems)),
-    "protect": ("protect", lambda field, problems: list_value(field, problems) or ()),
-    "writes": ("writes", lambda field, problems: list_value(field, problems) or ()),
-    "inputs": ("inputs", lambda field, problems: list_value(field, problems) or ()),
-    "on_fail": ("on_failure", failure_value),
-    "timeout": ("timeout_ms", timeout_value),
-    "idempotent": ("idempotent", truth_value),
-    "approval": ("approval", lambda field, problems: one_of(field, ("ask",), problems)),
-    "budget": ("budget", budget_value),
-    "model": ("model", text_line),
-    "network": ("network", truth_value),
-    "worktree": ("worktree", truth_value),
-    "pool": ("pool", text_line),
-}
-"""The fields that stand for themselves: the step's own name for each, and who reads it."""

@@ -13,14 +13,23 @@ from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import Action
-from ordain.core.plan.name import name_fault, scope_fault, tool_name_fault
+from ordain.core.plan.name import tool_name_fault
 from ordain.core.plan.refs import misplaced_reference
 from ordain.core.text.limit import STRING_BYTES_MAX, string_fault
 from ordain.documents.document import ProblemList
-from ordain.documents.markdown.draft import code_span
-from ordain.documents.markdown.field import Field, list_value, one_line, only_fence, prose, text_line
+from ordain.documents.markdown.field import (
+    Field,
+    agent_value,
+    list_value,
+    one_line,
+    only_fence,
+    prose,
+    text_line,
+    tools_value,
+    wants_fence,
+)
 from ordain.documents.markdown.front_matter import fenced_value
-from ordain.documents.markdown.scan import Fence, trimmed
+from ordain.documents.markdown.scan import Fence, code_span
 from ordain.documents.tree import TREE_DEPTH_MAX, action_of_tree
 
 _OWNERS = {
@@ -71,8 +80,7 @@ def _action(
 ) -> Action | None:
     fence = only_fence(field, problems)
     if fence is None:
-        hint = "Use a ```yaml fence with `type: …` in it."
-        problems.add("E_FIELD_VALUE", "`action` is not written in a fence.", hint, line=field.line)
+        wants_fence(field, "Use a ```yaml fence with `type: …` in it.", problems)
         return None
     read = fenced_value("action", fence, problems, depth_max=TREE_DEPTH_MAX)
     if read is None:
@@ -168,11 +176,7 @@ def _task(
             values[name] = prose(fields[name], lines, problems)
             sound_prose(name, values[name], fields[name].line, steps, problems)
     if "agent" in fields:
-        agent = one_line(fields["agent"], problems)
-        fault = name_fault("agent", agent) if agent else None
-        if fault:
-            problems.add(*fault, line=fields["agent"].line)
-        values["agent"] = agent
+        values["agent"] = agent_value(fields["agent"], problems)
     if "criteria" in fields:
         values["criteria"] = list_value(fields["criteria"], problems, commas=False) or ()
     if "reads" in fields:
@@ -180,20 +184,6 @@ def _task(
     if "tools" in fields:
         values["tools"] = tools_value(fields["tools"], problems)
     return Task(**values) if values["task"] is not None else None
-
-
-def tools_value(field: Field, problems: ProblemList) -> tuple[str, ...] | None:
-    """Names of tools; `none` alone allows none."""
-    names = () if field.inline == "none" and not trimmed(field.body) else list_value(field, problems)
-    if names is None:
-        return None
-    for name in names:
-        fault = scope_fault(name)
-        if fault:
-            problems.add(*fault, line=field.line)
-    if len(set(names)) < len(names):
-        problems.add("E_DOC_DUPLICATE", "A tool stands twice in `tools`.", line=field.line)
-    return names
 
 
 def sound_prose(name: str, text: str | None, line: int, steps: Container[str], problems: ProblemList) -> None:
@@ -226,7 +216,7 @@ def _call(fields: Mapping[str, Field], problems: ProblemList) -> CallTool | None
 def _args(field: Field, problems: ProblemList) -> dict[str, Any] | None:
     fence = only_fence(field, problems)
     if fence is None:
-        problems.add("E_FIELD_VALUE", "`args` is not written in a fence.", "Use a ```yaml fence.", line=field.line)
+        wants_fence(field, "Use a ```yaml fence.", problems)
         return None
     read = fenced_value("args", fence, problems)
     if read is None:

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
-
-import msgspec
+from collections.abc import Iterator
+from typing import Any
 
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.condition import Contract, Verification
-from ordain.core.plan.failure import FailurePolicy
-from ordain.core.plan.model import Action, Budget, Plan, Step
+from ordain.core.plan.model import Action, Plan, Step
 from ordain.core.plan.name import name_fault, scope_fault, tool_name_fault
 from ordain.core.plan.refs import misplaced_reference
-from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
 from ordain.core.text.limit import EXIT_CODE_MAX
 from ordain.documents.document import Document, ProblemList
-from ordain.documents.markdown.draft import code_span, names_work, title_of_heading
-from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS, FieldNames, Vocabulary
+from ordain.documents.markdown.draft import names_work, title_of_heading
+from ordain.documents.markdown.field import FieldNames
 from ordain.documents.markdown.front_matter import FOR_READERS
 from ordain.documents.markdown.outline import escaped_title
 from ordain.documents.markdown.scan import (
@@ -34,17 +30,26 @@ from ordain.documents.markdown.scan import (
     Fence,
     Heading,
     Text,
+    code_span,
     hides_text,
     opens_comment,
     scan,
     trimmed,
-    underlines,
+)
+from ordain.documents.markdown.table import (
+    AFTER_ACTION,
+    BEFORE_ACTION,
+    PLAN_FIELDS,
+    PLAN_PROSE,
+    PLAN_TABLE,
+    STEP_FIELDS,
+    FieldLines,
+    fence,
 )
 from ordain.documents.reading import notation_of
 from ordain.documents.tree_writer import distinct_slugs, slug
 from ordain.documents.yaml import yaml_text
 
-_BACKTICKS = re.compile("`{3,}")
 _SPANS = re.compile("`+")
 _UNUSUAL = re.compile(r"[^\w .,:;()/-]+")
 _TITLE_SHOWN = 60
@@ -117,23 +122,17 @@ class _Writer:
     def _head(self, *, short: bool) -> str:
         plan = self.plan
         line, title = _heading("# ", plan.title)
-        fields = _Fields(PLAN_FIELDS)
+        fields = FieldLines(PLAN_FIELDS)
         fields.text("title", title)
         # Without a heading `## Steps` the first line that looks like an item would start the list.
-        fields.prose("task", plan.task, "fence" if short else "beside")
-        fields.prose("context", plan.context, "fence" if short else "beside")
-        fields.budget(plan.budget)
+        for name in PLAN_PROSE:
+            fields.prose(name, getattr(plan, name), "fence" if short else "beside")
         priority = self.document.record.get("", {}).get("priority")
-        if _is_priority(priority):
-            fields.text("priority", priority)
-        fields.failure("on_failure", plan.on_failure)
-        fields.value("preconditions", plan.preconditions)
-        fields.text("agent", plan.agent)
-        fields.text("model", plan.model)
-        fields.duration("timeout", plan.timeout_ms)
-        fields.number("concurrency", plan.concurrency)
-        fields.number("tier", plan.tier)
-        fields.value("params", plan.params)
+        for name, entry in PLAN_TABLE.items():
+            if name != "priority":
+                entry.write(fields, name, getattr(plan, entry.attribute))
+            elif _is_priority(priority):
+                entry.write(fields, name, priority)
         return "\n\n".join([line, *fields.block()])
 
     # --- Steps ---
@@ -162,33 +161,21 @@ class _Writer:
 
     def _step(self, number: int, step: Step) -> str:
         line, title = _heading(f"### {number or step.id}. ", step.description)
-        fields = _Fields(STEP_FIELDS)
+        fields = FieldLines(STEP_FIELDS)
         fields.text("title", title)
         if number and slug(step.description, number) != step.id:
             fields.line("id", step.id)
         if step.needs != self._usual_needs(number):
             fields.line("needs", ", ".join(step.needs) or "none")
-        fields.text("when", step.when)
-        fields.value("for_each", step.for_each)
-        fields.value("preconditions", step.preconditions)
+        for name, entry in BEFORE_ACTION.items():
+            entry.write(fields, name, getattr(step, entry.attribute))
         self._action(fields, step.action)
         self._verification(fields, step.verification)
-        fields.text("proof", step.proof)
-        fields.list("protect", step.protect)
-        fields.list("writes", step.writes)
-        fields.list("inputs", step.inputs)
-        fields.failure("on_fail", step.on_failure)
-        fields.duration("timeout", step.timeout_ms)
-        fields.truth("idempotent", step.idempotent)
-        fields.text("approval", step.approval)
-        fields.budget(step.budget)
-        fields.text("model", step.model)
-        fields.truth("network", step.network)
-        fields.truth("worktree", step.worktree)
-        fields.text("pool", step.pool)
+        for name, entry in AFTER_ACTION.items():
+            entry.write(fields, name, getattr(step, entry.attribute))
         return "\n\n".join([line, *fields.block()])
 
-    def _action(self, fields: _Fields, action: Action) -> None:
+    def _action(self, fields: FieldLines, action: Action) -> None:
         match action:
             case RunCommand(command=command) if self._sound(command):
                 fields.command("run", command)
@@ -219,7 +206,7 @@ class _Writer:
             or misplaced_reference(task.instructions or "", self.ids)
         )
 
-    def _verification(self, fields: _Fields, verification: Verification | None) -> None:
+    def _verification(self, fields: FieldLines, verification: Verification | None) -> None:
         match verification:
             case Verification(
                 strategy=Contract(command=command, exit_code=exit_code, stdout=stdout),
@@ -243,147 +230,7 @@ class _Writer:
         return bool(command.strip()) and not misplaced_reference(command, self.ids)
 
 
-class _Fields:
-    """Gathers the field lines of a plan or step; what is absent is left out."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-        self.lines: list[str] = []
-
-    def block(self) -> list[str]:
-        if not self.lines:
-            return []
-        text = "\n".join(self.lines)
-        return [text.removesuffix("\n")]
-
-    def _named(self, name: str) -> str:
-        return f"**{self.vocabulary.shown(name)}:**"
-
-    def line(self, name: str, value: str) -> None:
-        self.lines.append(f"{self._named(name)} {value}")
-
-    def fence(self, name: str, language: str, content: str) -> None:
-        self.lines += [self._named(name), fence(language, content)]
-
-    def text(self, name: str, value: str | None) -> None:
-        """One line of text, or anything else as a `text` fence."""
-        if value is None:
-            return
-        if _fits_line(f"{self._named(name)} ", value):
-            self.line(name, value)
-        else:
-            self.fence(name, "text", value)
-
-    def prose(self, name: str, value: str | None, several: Literal["below", "beside", "fence"] = "below") -> None:
-        """Free text; `several` says where several lines may stand, beside the name only as one paragraph."""
-        if value is None:
-            return
-        head = self._named(name)
-        if _fits_line(f"{head} ", value):
-            self.line(name, value)
-        elif several == "below" and self._is_prose(f"{head}\n{value}", value):
-            self.lines += [head, *value.split("\n"), ""]
-        elif several == "beside" and self._is_prose(f"{head} {value}", value) and _is_paragraph(value):
-            self.lines += f"{head} {value}".split("\n")
-        else:
-            self.fence(name, "text", value)
-
-    def _is_prose(self, written: str, value: str) -> bool:
-        """Whether the text reads back as itself when it stands below its field's name as it is."""
-        if not value or value != value.strip():
-            return False
-        problems, names = ProblemList(), FieldNames()
-        blocks = scan(written.split("\n"))
-        if len(blocks) == 2 and isinstance(blocks[1], Fence) and blocks[1].language == "text":
-            return False
-        before = blocks[0]
-        for block in blocks[1:]:
-            match block:
-                case Fence():
-                    if not block.closed:
-                        return False
-                case Heading():
-                    if block.level <= 3 or hides_text(block.text):
-                        return False
-                case Text():
-                    if hides_text(block.text) or names.line(block, self.vocabulary, problems) is not None:
-                        return False
-                    if isinstance(before, Text) and not before.blank and underlines(block.text):
-                        return False
-            before = block
-        return not problems and not hides_text(written.partition("\n")[0])
-
-    def list(self, name: str, values: Sequence[str]) -> None:
-        """Texts as list items, or as a fence where one of them is no item."""
-        if all(_fits_line("- ", value) and not value.startswith(("```", "~~~")) for value in values):
-            if values:
-                self.lines += [self._named(name), *(f"- {value}" for value in values), ""]
-        else:
-            self.fence(name, "yaml", _yaml(values))
-
-    def command(self, name: str, command: str) -> None:
-        """A command for bash, on the field's line or as a fence."""
-        told = command.startswith(("exit_code", "stdout"))
-        if _fits_line(f"{self._named(name)} ", command) and code_span(command) is None and not told:
-            self.line(name, command)
-        else:
-            self.fence(name, "shell", command)
-
-    def value(self, name: str, value: Any) -> None:
-        """A structured value, as a fence."""
-        if value is not None and value != () and value != {}:
-            self.fence(name, "yaml", _yaml(value))
-
-    def duration(self, name: str, duration_ms: int | None) -> None:
-        if duration_ms is not None:
-            self.line(name, write_duration(duration_ms))
-
-    def number(self, name: str, number: int | None) -> None:
-        if number is not None:
-            self.line(name, str(number))
-
-    def truth(self, name: str, truth: bool | None) -> None:
-        if truth is not None:
-            self.line(name, "true" if truth else "false")
-
-    def failure(self, name: str, policy: FailurePolicy | None) -> None:
-        words = write_failure(policy) if policy is not None else ""
-        if policy is not None and read_failure(words) == policy and not hides_text(words):
-            self.line(name, words)
-        else:
-            self.value(name, policy)
-
-    def budget(self, budget: Budget | None) -> None:
-        words = write_budget(budget) if budget is not None else None
-        if words is not None:
-            self.line("budget", words)
-        elif budget != Budget():
-            self.value("budget", budget)
-
-
 # --- Small parts ---------------------------------------------------------------------------------------------------
-
-
-def fence(language: str, content: str) -> str:
-    """A fence that holds exactly this content: its marks are longer than any inside."""
-    longest = max((len(marks) for marks in _BACKTICKS.findall(content)), default=2)
-    marks = "`" * (longest + 1)
-    return f"{marks}{language}\n{content}\n{marks}"
-
-
-def _yaml(value: Any) -> str:
-    return yaml_text(msgspec.to_builtins(value))[:-1]
-
-
-def _fits_line(head: str, value: str) -> bool:
-    """Whether a text reads back as itself from the rest of a line that begins with `head`."""
-    return bool(value) and "\n" not in value and value == value.strip() and not hides_text(head + value)
-
-
-def _is_paragraph(text: str) -> bool:
-    """Whether a text is nothing but lines with something on each, the first of which ends without white space."""
-    first, *rest = text.split("\n")
-    return first == first.rstrip() and all(isinstance(block, Text) and not block.blank for block in scan(rest))
 
 
 def _is_priority(priority: Any) -> bool:

@@ -20,7 +20,8 @@ from ordain.core.policy.settings import Settings
 from ordain.core.report.report import Review, RunReport
 from ordain.core.run.step_event import StepState
 from ordain.core.text.redaction import Redactor
-from ordain.documents.markdown.writer import fence, write_markdown
+from ordain.documents.markdown.table import fence
+from ordain.documents.markdown.writer import write_markdown
 from ordain.interfaces.mcp.surface import Argument, ClientCall, Prompt
 from ordain.interfaces.robot.results.tools import inventory_lines, tools_result
 from ordain.interfaces.skill import skill_body, skill_sections
