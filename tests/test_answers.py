@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ordain.adapters.state.keys import signed
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.approval.signature import Signature, fingerprint
-from ordain.core.ledger.audit import Kind
+from ordain.core.ledger.findings import Kind
 from ordain.core.lineage.decision import questions, signed_decision
 from ordain.core.lineage.workspace import revocation
 from ordain.core.plan.failure import Escalate, Retry

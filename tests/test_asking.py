@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.approval.approval import Channel, Principal
-from ordain.core.ledger.audit import Kind
+from ordain.core.ledger.findings import Kind
 from ordain.core.lineage.ask import Given
 from ordain.core.lineage.decision import decided, still_asked
 from ordain.core.plan.actions.ask import Ask

@@ -24,7 +24,6 @@ LONG_MODULES = {
     "app/app.py",
     "app/runs.py",
     "core/approval/diff/concern.py",
-    "core/ledger/audit.py",
     "core/report/report.py",
     "engine/loop.py",
     "interfaces/gateway/relay.py",

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.approval.approval import Channel, Principal
-from ordain.core.ledger.audit import Kind
+from ordain.core.ledger.findings import Kind
 from ordain.core.lineage.ask import Given
 from ordain.core.lineage.decision import decided, question_about, still_asked
 from ordain.core.plan.actions.task import Task

@@ -33,8 +33,8 @@ from hypothesis import strategies as st
 from ordain.adapters.ledger.backup import backup, export, restore
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
-from ordain.core.ledger.audit import NEEDS_RULES, Kind, Signed
 from ordain.core.ledger.chain import Entry
+from ordain.core.ledger.findings import NEEDS_RULES, Kind, Signed
 from ordain.core.ledger.link import Tip
 from ordain.core.lineage.decision import decided, signed_decision
 from ordain.core.plan.actions.ask import Ask

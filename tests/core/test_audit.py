@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from ordain.adapters.state import keys
 from ordain.core.approval.signature import PublicKey, Signature, fingerprint
 from ordain.core.ledger import chain
-from ordain.core.ledger.audit import Audit, Kind, Rules, Signed, audit
+from ordain.core.ledger.audit import audit
 from ordain.core.ledger.chain import Entry
+from ordain.core.ledger.findings import Audit, Kind, Rules, Signed
 from ordain.core.ledger.link import Tip
 from ordain.core.plan.canonical import canonical_bytes, plan_id
 from ordain.core.plan.model import Budget

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.ledger.audit import Kind
+from ordain.core.ledger.findings import Kind
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.data import StoreData
 from ordain.core.plan.actions.lock import AcquireLock

@@ -294,7 +294,7 @@ def test_two_who_give_it_at_once_are_both_heard():
 
 def test_a_step_that_went_on_without_its_signal_is_found():
     """Where somebody takes a signal out of the ledger, the run that it let go on tells."""
-    from ordain.core.ledger.audit import Kind
+    from ordain.core.ledger.findings import Kind
     from tests.test_verifiers import Forger, both
 
     life = Scenario(wait(), step("after")).approve()
@@ -308,7 +308,7 @@ def test_a_step_that_went_on_without_its_signal_is_found():
 
 
 def test_a_step_that_went_on_with_a_value_that_its_signal_never_had_is_found():
-    from ordain.core.ledger.audit import Kind
+    from ordain.core.ledger.findings import Kind
     from tests.core.test_audit import edited, look
 
     life = Scenario(wait(), step("after")).approve()

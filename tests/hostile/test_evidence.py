@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from ordain.adapters.state.directory import shelf_path, state_path
-from ordain.core.ledger.audit import Rules
+from ordain.core.ledger.findings import Rules
 from ordain.interfaces.view.audit import audit_lines
 from ordain.interfaces.view.run import Style
 from tests.interfaces.workspace import KIM, Workspace

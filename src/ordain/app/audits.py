@@ -17,7 +17,8 @@ import msgspec
 
 from ordain.core.approval.approval import Principal
 from ordain.core.ledger import chain
-from ordain.core.ledger.audit import Audit, Finding, Kind, Outputs, Rules, audit
+from ordain.core.ledger.audit import audit
+from ordain.core.ledger.findings import Audit, Finding, Kind, Outputs, Rules
 from ordain.core.ledger.link import Tip
 from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.lineage.decision import persons_only

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from ordain.core.approval.signature import PublicKey, fingerprint
-from ordain.core.ledger.audit import Audit
+from ordain.core.ledger.findings import Audit
 from ordain.core.ledger.link import Tip
 from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Problem, refuse

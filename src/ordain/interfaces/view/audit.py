@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordain.core.approval.signature import fingerprint
-from ordain.core.ledger.audit import Audit
+from ordain.core.ledger.findings import Audit
 from ordain.core.lineage.workspace import Approver
 from ordain.interfaces.view.run import Style, instant
 from ordain.interfaces.view.text import visible

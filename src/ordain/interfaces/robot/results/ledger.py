@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordain.core.ledger.audit import Audit, AuditedRun, Finding, Outputs
+from ordain.core.ledger.findings import Audit, AuditedRun, Finding, Outputs
 from ordain.core.ledger.link import Tip
 from ordain.interfaces.robot.results.people import EnrolledApprover, enrolled
 
