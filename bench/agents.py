@@ -13,7 +13,7 @@ from ordain.adapters.process.bash import BashShell
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.tier import SandboxLimits
-from ordain.ports.ports import Shell
+from ordain.ports.process import Shell
 
 __all__ = ["measure"]
 

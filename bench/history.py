@@ -33,7 +33,7 @@ from ordain.core.run.event import (
     WorkspaceOpened,
 )
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 __all__ = ["lived", "measure"]
 

@@ -12,7 +12,7 @@ from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.step_event import AttemptStarted
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 __all__ = ["measure"]
 

@@ -19,7 +19,7 @@ from ordain.core.plan.value import Instant, RunId
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.run.event import Event, ExecutorStarted, PlanPrepared, Recorded, RunOpened, RunStarted, WorkspaceOpened
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 __all__ = ["measure"]
 

@@ -31,7 +31,10 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.state import apply
 from ordain.core.text.redaction import Redactor
 from ordain.engine.loop import Engine
-from ordain.ports.ports import Agents, Append, Shell, ToolResult
+from ordain.ports.agent import Agents
+from ordain.ports.ledger import Append
+from ordain.ports.process import Shell
+from ordain.ports.tool import ToolResult
 from ordain.records.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "PATH", "Bench", "bare_processes", "open_bench"]

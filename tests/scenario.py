@@ -41,9 +41,12 @@ from ordain.core.run.step_event import (
 )
 from ordain.core.task.work_item import WorkItem
 from ordain.engine.loop import Engine
-from ordain.ports.ports import Append, Command, Finished, Ledger, Saved, ToolResult
+from ordain.ports.ledger import Append, Ledger, LedgerAccess
+from ordain.ports.ports import Ports
+from ordain.ports.process import Command, Finished
+from ordain.ports.tool import ToolResult
+from ordain.ports.workspace import Saved
 from ordain.records.records import Records
-from ordain.records.surroundings import Surroundings
 from tests.build import plan as build_plan
 from tests.patience import PATIENCE_S
 from tests.twins.execution import (
@@ -191,12 +194,13 @@ class WorldProtection(MemoryProtection):
         self.world.boundary()
 
 
-def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **ports: Any) -> Surroundings:
-    """Surroundings of twins over this ledger; give a port to use another one."""
+def twin_ports(ledger: Ledger, workspace: MemoryWorkspace | None = None, **ports: Any) -> Ports:
+    """Ports of twins over this ledger; give a port to use another one."""
     workspace = workspace or MemoryWorkspace()
     twins: dict[str, Any] = {
         "protection": MemoryProtection(workspace),
         "expressions": Cel,
+        "shell": ScriptedShell(),
         "toolbox": ScriptedToolbox(),
         "handlers": ScriptedHandlers(),
         "agents": ScriptedAgents(),
@@ -214,14 +218,11 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "sightings": MemorySightings(),
         "host": MemoryHost(),
         "terminal": True,
+        "pid": 1,
+        "boot_id": "boot",
     }
-    return Surroundings(
-        open_ledger=lambda: ledger,
-        ledger_exists=lambda: True,
-        empty_ledger=MemoryLedger,
-        workspace=workspace,
-        **(twins | ports),
-    )
+    access = LedgerAccess(lambda: ledger, exists=lambda: True, empty=MemoryLedger)
+    return Ports(ledger=access, workspace=workspace, **(twins | ports))
 
 
 class Scenario:
@@ -243,10 +244,11 @@ class Scenario:
         self.crashed = False
 
     def _app(self) -> App:
-        here = surroundings(
+        ports = twin_ports(
             self.ledger,
             workspace=self.workspace,
             protection=self.protection,
+            shell=self.shell,
             toolbox=self.toolbox,
             handlers=self.handlers,
             agents=self.agents,
@@ -259,7 +261,7 @@ class Scenario:
             secrets=self.secrets,
             logs=self.logs,
         )
-        return App(here, shell=self.shell, pid=1, boot_id="boot")
+        return App(ports)
 
     def script(self, **commands: Any) -> Scenario:
         """What `do NAME` does instead of its effect: an exit status, a Finished or a coroutine function."""

@@ -33,7 +33,7 @@ from ordain.core.run.step_event import (
     StepState,
 )
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario

@@ -16,7 +16,9 @@ from ordain.core.report.report import RunReport
 from ordain.core.run.event import AnswerSent, BudgetReached
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, DecisionGiven, Usage
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Command, Finished, ToolResult
+from ordain.ports.ledger import Append
+from ordain.ports.process import Command, Finished
+from ordain.ports.tool import ToolResult
 from ordain.records.records import Records
 from tests.build import plan, step
 from tests.core.test_audit import PASSPHRASES, signed

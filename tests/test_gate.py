@@ -45,11 +45,12 @@ from ordain.core.run.event import (
     SignatureRefused,
 )
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Credential, Holder, Ledger
+from ordain.ports.ledger import Append, Ledger
+from ordain.ports.machine import Credential, Holder
 from ordain.records.records import WORKSPACE_STREAM, Records
 from ordain.records.surroundings import Surroundings
 from tests.build import plan, step
-from tests.scenario import KIM, ROBOT, Scenario, surroundings
+from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import ScriptedShell
 from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
 
@@ -1024,8 +1025,7 @@ def test_a_trust_that_nobody_signed_and_an_enrolment_at_the_same_moment():
 
 
 def an_app(ledger: Ledger, shell: ScriptedShell, workspace: MemoryWorkspace, **ports: Any) -> App:
-    here = surroundings(ledger, workspace, **ports)
-    return App(here, shell=shell, pid=1, boot_id="boot")
+    return App(twin_ports(ledger, workspace, shell=shell, **ports))
 
 
 def said(outcome: Any) -> str:

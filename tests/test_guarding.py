@@ -24,8 +24,7 @@ from ordain.core.policy.settings import Settings
 from ordain.core.run.event import RequestRefused
 from ordain.core.text.problem import Refused, refuse
 from tests.build import plan, step
-from tests.scenario import KIM, surroundings
-from tests.twins.execution import ScriptedShell
+from tests.scenario import KIM, twin_ports
 from tests.twins.workspace import MemorySecrets, MemorySightings, MemoryWorkspace
 
 CLIENT = Principal(name="assistant", channel=Channel.MCP)
@@ -64,8 +63,8 @@ class Site:
         self.workspace.configuration_text = settings.encode()
         secrets = MemorySecrets()
         secrets.values["MAIL_TOKEN"] = SECRET
-        here = surroundings(self.ledger, self.workspace, sightings=self.sightings, secrets=secrets)
-        self.app = App(here, shell=ScriptedShell({}), pid=1, boot_id="boot")
+        ports = twin_ports(self.ledger, self.workspace, sightings=self.sightings, secrets=secrets)
+        self.app = App(ports)
         asyncio.run(self.app.trust(self.app.configuration()[1], KIM))
 
     def meet(self, tool: str = "mail:send", *, known: bool = True, seen: Seen = SEEN, **args: Any) -> Met:

@@ -42,10 +42,10 @@ from ordain.core.run.event import (
 from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.reading import read
-from ordain.ports.ports import Credential
+from ordain.ports.machine import Credential
 from ordain.records.records import Records
 from tests.build import plan, step
-from tests.scenario import KIM, ROBOT, Scenario, surroundings
+from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import CountingIds, ManualClock, ScriptedShell, ToldNotifier
 from tests.twins.workspace import MemoryKeyring, MemorySecrets, MemoryWorkspace, MemoryWriterLock
 
@@ -180,9 +180,10 @@ class Office(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        here = surroundings(
+        ports = twin_ports(
             self.ledger,
             self.workspace,
+            shell=self.shell,
             clock=self.clock,
             ids=self.ids,
             lock=self.lock,
@@ -190,7 +191,7 @@ class Office(RuleBasedStateMachine):
             notifier=self.notifier,
             secrets=self.secrets,
         )
-        self.app = App(here, shell=self.shell, pid=1, boot_id="boot")
+        self.app = App(ports)
 
     @rule(jump=jumps)
     def time_jumps(self, jump: int) -> None:
@@ -742,17 +743,18 @@ def test_deleted_copies_are_written_anew_from_the_ledger():
 
 def over_real_files(life: Scenario, root: Path) -> Scenario:
     """The same life with its copies in a real directory."""
-    here = surroundings(
+    ports = twin_ports(
         life.ledger,
         life.workspace,
         copies=WorkspaceCopies(root),
+        shell=life.shell,
         toolbox=life.toolbox,
         clock=life.clock,
         ids=life.ids,
         lock=life.lock,
     )
     life.workspace.document = DirectoryWorkspace(root).document  # type: ignore[method-assign]
-    life.app = App(here, shell=life.shell, pid=1, boot_id="boot")
+    life.app = App(ports)
     life._app = lambda: life.app  # type: ignore[method-assign]
     return life
 

@@ -12,14 +12,19 @@ from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import Step
 from ordain.core.policy.settings import Settings
 from ordain.core.run.event import ConfigTrusted
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from ordain.records.records import WORKSPACE_STREAM
+from ordain.records.surroundings import Surroundings
 from tests.build import step
-from tests.scenario import surroundings
+from tests.scenario import twin_ports
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 COMMAND = step("a", needs=())
 CALL = Step(id=COMMAND.id, description="", action=CallTool(tool="shell", args={"command": "x"}), needs=())
+
+
+def here(ledger: MemoryLedger) -> Surroundings:
+    return Surroundings(ports=twin_ports(ledger))
 
 
 def trust(ledger: MemoryLedger, text: str) -> None:
@@ -30,7 +35,7 @@ def trust(ledger: MemoryLedger, text: str) -> None:
 
 def test_a_call_of_an_agent_is_refused_by_a_deny_that_is_newer_than_its_run() -> None:
     ledger = MemoryLedger()
-    narrowing = Authority(surroundings(ledger), Settings(), {}, approved=True, judged_at=0)
+    narrowing = Authority(here(ledger), Settings(), {}, approved=True, judged_at=0)
     assert narrowing.unpermitted(CALL) is None
     trust(ledger, '[policy]\ndeny = ["shell"]\n')
     problem = narrowing.unpermitted(CALL)
@@ -40,7 +45,9 @@ def test_a_call_of_an_agent_is_refused_by_a_deny_that_is_newer_than_its_run() ->
 
 def test_a_newer_policy_that_denies_less_gives_nothing() -> None:
     ledger = MemoryLedger()
-    narrowing = Authority(surroundings(ledger), Settings(deny=("shell",)), {}, approved=True, judged_at=0)
+    narrowing = Authority(
+        Surroundings(ports=twin_ports(ledger)), Settings(deny=("shell",)), {}, approved=True, judged_at=0
+    )
     trust(ledger, '[policy]\nallow = ["shell"]\n')
     assert narrowing.denied(COMMAND, True) is not None
     assert narrowing.unpermitted(CALL) is not None
@@ -49,5 +56,5 @@ def test_a_newer_policy_that_denies_less_gives_nothing() -> None:
 def test_an_earlier_executors_judgement_is_made_again() -> None:
     ledger = MemoryLedger()
     trust(ledger, '[policy]\ndeny = ["shell"]\n')
-    narrowing = Authority(surroundings(ledger), Settings(), {}, approved=True, judged_at=None)
+    narrowing = Authority(here(ledger), Settings(), {}, approved=True, judged_at=None)
     assert narrowing.denied(COMMAND) is not None

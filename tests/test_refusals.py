@@ -10,7 +10,8 @@ from ordain.core.approval.approval import Channel, Principal
 from ordain.core.lineage.refusal import PER_HOUR, REFUSALS_STREAM
 from ordain.core.run.event import RequestRefused
 from ordain.core.text.problem import Problem
-from tests.scenario import surroundings
+from ordain.records.surroundings import Surroundings
+from tests.scenario import twin_ports
 
 PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `approved`.")]
 
@@ -18,7 +19,7 @@ PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `appro
 def test_however_many_clients_flood_no_more_is_recorded_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals, "NEWEST", 100)
     ledger = MemoryLedger()
-    recording = refusals.Refusals(surroundings(ledger))
+    recording = refusals.Refusals(Surroundings(ports=twin_ports(ledger)))
     callers = [Principal(name=f"mcp/{number}", channel=Channel.MCP) for number in range(4)]
 
     async def flood() -> None:

@@ -30,7 +30,8 @@ from ordain.core.run.step_event import (
 )
 from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Finished
+from ordain.ports.ledger import Append
+from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.life import Life, live

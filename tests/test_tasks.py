@@ -38,7 +38,8 @@ from ordain.core.run.step_event import (
 from ordain.core.task.work_item import WorkItem, form_lines
 from ordain.core.text.problem import Refused
 from ordain.interfaces.view.run import Style, inbox_lines
-from ordain.ports.ports import Finished, ToolResult
+from ordain.ports.process import Finished
+from ordain.ports.tool import ToolResult
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_answers import decisions, item, run_stream

@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT))
 from ordain.adapters.ledger.sqlite import SqliteLedger  # noqa: E402
 from ordain.adapters.state.directory import shelf_path  # noqa: E402
 from ordain.app.app import App  # noqa: E402
-from ordain.ports.ports import Command, Finished  # noqa: E402
-from tests.scenario import KIM, surroundings  # noqa: E402
+from ordain.ports.process import Command, Finished  # noqa: E402
+from tests.scenario import KIM, twin_ports  # noqa: E402
 from tests.twins.execution import CountingIds, ManualClock, ScriptedShell  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -214,7 +214,7 @@ async def _live(state: Path, workspace: Path) -> None:
     clock, fate, shell = ManualClock(FIRST_NIGHT), random.Random(4), ScriptedShell()
     for text, usual in USUAL.items():
         shell.script[text] = _taking(clock, fate, *usual)
-    app = App(surroundings(ledger, clock=clock, ids=CountingIds()), shell=shell, pid=1, boot_id="")
+    app = App(twin_ports(ledger, clock=clock, ids=CountingIds(), shell=shell, boot_id=""))
     for night in sorted(fate.choices(range(NIGHTS), k=RUNS)):
         clock.advance(max(FIRST_NIGHT + night * DAY + fate.randrange(HOUR) - clock.now(), 0))
         document = NIGHTLY.format(night=night + 1).encode()

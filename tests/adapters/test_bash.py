@@ -20,7 +20,7 @@ from ordain.adapters.process.process import mark_of, with_descendants
 from ordain.adapters.process.spool import USAGE_BYTES_MAX
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from tests.patience import PATIENCE_S, eventually, hang_guard
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -308,7 +308,7 @@ HOST = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
 from ordain.adapters.process.bash import BashShell
-from ordain.ports.ports import Command
+from ordain.ports.process import Command
 
 first = [] if sys.argv[2] == "none" else [subprocess.Popen(["sleep", "300"])]
 shell = BashShell(Path(sys.argv[1]), alone=True)

@@ -12,7 +12,7 @@ from ordain.adapters.state.client_token import FileClients
 from ordain.core.plan.value import Instant
 from ordain.core.text.problem import Refused
 from ordain.core.text.redaction import Redactor
-from ordain.ports.ports import Client
+from ordain.ports.machine import Client
 
 AT = Instant(1_794_000_000_000)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.tools.file import FileTools
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from tests.golden.ledgers.make import folded
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"

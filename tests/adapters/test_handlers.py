@@ -13,7 +13,7 @@ from ordain.assemble.workspace import open_at_terminal
 from ordain.core.plan.actions.custom import Custom
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 from tests.build import plan, step
 
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)

@@ -15,7 +15,7 @@ import pytest
 from ordain.adapters.tools import http as http_tools
 from ordain.adapters.tools.http import HttpTools
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 
 
 class Handler(BaseHTTPRequestHandler):

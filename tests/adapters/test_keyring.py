@@ -7,7 +7,7 @@ import pytest
 from ordain.adapters.state.keys import FileKeyring
 from ordain.core.approval.signature import fingerprint, statement
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Credential, Keyring
+from ordain.ports.machine import Credential, Keyring
 from tests.twins.workspace import MemoryKeyring
 
 KIM = Credential(name="kim", passphrase="correct horse")

@@ -27,7 +27,7 @@ from ordain.core.run.attempt import whole_seal
 from ordain.core.run.event import Event
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Artifact, Ledger
+from ordain.ports.ledger import Append, Artifact, Ledger
 
 AT = Instant(1_700_000_000_000)
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"

@@ -22,7 +22,7 @@ from ordain.core.plan.failure import Abort, Retry
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolSource, argument_faults
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Lost, ToolResult
+from ordain.ports.tool import Lost, ToolResult
 from tests import tool_server
 from tests.build import plan, step
 

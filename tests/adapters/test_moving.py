@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ordain.adapters.tools import file as file_tools
 from ordain.adapters.tools import file as moving
 from ordain.adapters.tools.file import FileTools
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 
 
 @pytest.fixture

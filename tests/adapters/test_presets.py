@@ -13,7 +13,7 @@ import pytest
 from ordain.adapters.agents.local import WORD_BYTES_MAX, LocalAgents
 from ordain.adapters.agents.preset import PRESETS
 from ordain.core.policy.agent import AGENT_PRESETS, Agent
-from ordain.ports.ports import Invocation, StepServer
+from ordain.ports.agent import Invocation, StepServer
 from tests.build import work_item
 from tests.interfaces.golden import check_golden
 

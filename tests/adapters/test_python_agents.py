@@ -22,7 +22,8 @@ from ordain.core.policy.agent import Agent
 from ordain.core.run.step_event import Outcome, Usage
 from ordain.core.task.work_item import Read
 from ordain.documents.settings import read_settings
-from ordain.ports.ports import Command, Finished, StepServer
+from ordain.ports.agent import StepServer
+from ordain.ports.process import Command, Finished
 from tests import agent_functions
 from tests.agent_functions import THIS
 from tests.build import work_item

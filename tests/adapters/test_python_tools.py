@@ -21,7 +21,7 @@ from ordain.core.plan.tool import ToolSource, argument_faults
 from ordain.core.text.problem import Refused
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.run import Style
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 from tests import tool_functions
 from tests.build import plan, step
 from tests.scenario import Scenario

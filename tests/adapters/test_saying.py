@@ -13,7 +13,8 @@ from ordain.adapters.agents.output import read_object
 from ordain.adapters.agents.preset import PRESETS
 from ordain.core.policy.agent import AGENT_PRESETS
 from ordain.core.run.step_event import Usage
-from ordain.ports.ports import Finished, Said, Whole
+from ordain.ports.agent import Said
+from ordain.ports.process import Finished, Whole
 
 SAMPLES = Path(__file__).with_name("said")
 """As the programs wrote them, without what says nothing here: ids, times, numbers that nobody reads."""

@@ -37,7 +37,7 @@ from ordain.core.run.attempt import whole_seal
 from ordain.core.run.event import ConfigTrusted, Event, ExecutorStarted, PlanPrepared, Recorded, RunOpened, RunStarted
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Artifact, Ledger
+from ordain.ports.ledger import Append, Artifact, Ledger
 
 AT = Instant(1_700_000_000_000)
 ANA = Principal(name="ana", channel=Channel.TERMINAL)
@@ -408,7 +408,7 @@ from pathlib import Path
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 async def main(path, who, times):
     sys.stdin.readline()
@@ -505,7 +505,7 @@ import asyncio, os, sys
 from pathlib import Path
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.run.step_event import AttemptStarted
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 async def main(path, how):
     ledger = SqliteLedger.open(Path(path))
@@ -815,7 +815,7 @@ from pathlib import Path
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 path, how = Path(sys.argv[1]), sys.argv[2]
 if how == "full":

@@ -28,7 +28,7 @@ from ordain.core.ledger.link import Tip
 from ordain.core.plan.canonical import canonical_bytes, plan_id
 from ordain.core.plan.model import Budget
 from ordain.core.run.event import ConfigTrusted
-from ordain.ports.ports import Credential
+from ordain.ports.machine import Credential
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.app.app import App
 from ordain.assemble.workspace import open_at_terminal
@@ -89,7 +91,8 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
         match task["task"]:
             case "commit":
                 if task["lock"] is not None:
-                    app._here.lock = FileWriterLock(lambda: Path(task["lock"]), "")
+                    lock = FileWriterLock(lambda: Path(task["lock"]), "")
+                    app = App(msgspec.structs.replace(app._here.ports, lock=lock))
                 _count_conflicts(app, task)
                 preparation = None
                 if task["prepares"]:

@@ -43,7 +43,7 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.event import Event, Recorded
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from tests.crash.process import KIM
 from tests.crash.site import whole
 

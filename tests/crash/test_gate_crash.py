@@ -19,7 +19,7 @@ from ordain.assemble.workspace import open_at_terminal
 from ordain.core.plan.value import PlanId, RunId
 from ordain.core.run.event import RunStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from tests.crash.gate import (
     AFTER,
     BEFORE,

@@ -17,7 +17,7 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.event import Event, Recorded
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 AT = Instant(1_700_000_000_000)
 STREAMS = ("run/RUN-1", "lineage/PLAN-1")

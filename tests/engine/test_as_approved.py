@@ -12,7 +12,7 @@ from ordain.core.plan.canonical import step_key
 from ordain.core.plan.model import Step
 from ordain.core.plan.value import RunId, StepId
 from ordain.core.run.step_event import AttemptStarted
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from tests.build import step
 from tests.scenario import Scenario
 

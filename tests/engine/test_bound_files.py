@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ordain.core.plan.failure import Retry
-from ordain.ports.ports import Finished
+from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import Scenario
 

@@ -28,7 +28,7 @@ from ordain.core.plan.model import ForEach, Parameter, Step
 from ordain.core.plan.value import RunId, StepId
 from ordain.core.run.event import ApprovalGiven, LockTaken, RunStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 

@@ -13,7 +13,8 @@ from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
 from ordain.core.run.event import ProtectedChanged
 from ordain.core.run.step_event import ContractSeen, FilesProtected
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Finished, ToolResult
+from ordain.ports.process import Finished
+from ordain.ports.tool import ToolResult
 from tests.build import step
 from tests.engine.test_life import settle
 from tests.scenario import ROBOT, Scenario

@@ -13,7 +13,8 @@ from ordain.core.plan.model import Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.run.step_event import DoubtFound
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Command, Finished, ToolResult
+from ordain.ports.process import Command, Finished
+from ordain.ports.tool import ToolResult
 from tests.build import step
 from tests.scenario import KIM, Scenario
 

@@ -20,7 +20,7 @@ from ordain.core.plan.condition import CustomCondition, LockAvailable, LockHeld,
 from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.plan.model import ForEach, NestedPlan, Step
 from ordain.core.plan.value import StepId
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 

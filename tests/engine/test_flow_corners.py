@@ -24,7 +24,8 @@ from ordain.core.run.event import LockTaken
 from ordain.core.run.result import Missing, decoded
 from ordain.core.run.step_event import AttemptStarted, FilesProtected, GroupKind, Outcome, StepUnfolded
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Command, Finished
+from ordain.ports.ledger import Append
+from ordain.ports.process import Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 

@@ -13,7 +13,7 @@ from ordain.core.report.report import AttemptOutput, RunReport, Told, read_outpu
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.run.step_event import AttemptEnded
 from ordain.engine import follow as following
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 

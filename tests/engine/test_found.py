@@ -7,7 +7,8 @@ import asyncio
 from ordain.core.plan.failure import Abort
 from ordain.core.run.event import RunFinished, StopAsked
 from ordain.core.run.step_event import StepKept
-from ordain.ports.ports import Append, Finished
+from ordain.ports.ledger import Append
+from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 

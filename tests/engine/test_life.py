@@ -9,7 +9,8 @@ from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Finished, Holder
+from ordain.ports.machine import Holder
+from ordain.ports.process import Finished
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario
 
@@ -517,7 +518,7 @@ def test_only_one_executor_at_a_time():
 
 def test_a_fenced_executor_cannot_write():
     from ordain.core.run.event import ExecutorStarted
-    from ordain.ports.ports import Append
+    from ordain.ports.ledger import Append
 
     life = Scenario(step("a"), step("b"))
 

@@ -16,7 +16,8 @@ from ordain.core.plan.model import Plan, Step
 from ordain.core.report.report import RunReport
 from ordain.core.run.event import LockReleased, LockTaken, Recorded, RunPaused
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound, StepKept
-from ordain.ports.ports import Command, Finished, Holder
+from ordain.ports.machine import Holder
+from ordain.ports.process import Command, Finished
 from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario

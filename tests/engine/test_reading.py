@@ -18,7 +18,7 @@ from ordain.core.run.result import Missing
 from ordain.core.run.topic import stream_of_topic
 from ordain.core.text.redaction import Redactor
 from ordain.engine.reads import READ_BYTES_MAX, READS_BYTES_MAX, Gathered, NothingGivenError, StepReads
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from ordain.records.records import Records
 from ordain.records.sink import Sink
 

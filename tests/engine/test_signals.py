@@ -111,7 +111,7 @@ def test_once_given_it_is_there_for_every_step_and_the_newest_value_counts():
         return None
 
     async def first(command: Any) -> Any:
-        from ordain.ports.ports import Finished
+        from ordain.ports.process import Finished
 
         await meanwhile(command)
         return Finished(duration_ms=1, exit_code=0)

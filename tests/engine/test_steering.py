@@ -8,7 +8,8 @@ import pytest
 from ordain.core.run.event import ExecutorStarted, RunCancelled, RunPaused, StopAsked
 from ordain.core.run.step_event import AttemptStarted, StepKept
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Finished, Holder
+from ordain.ports.machine import Holder
+from ordain.ports.process import Finished
 from tests.build import plan as build_plan
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario

@@ -16,7 +16,7 @@ import pytest
 from ordain.adapters.workspace.clock import WallClock
 from ordain.core.plan.failure import Retry
 from ordain.core.run.step_event import AttemptEnded
-from ordain.ports.ports import Finished
+from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.world import Executor, VirtualLoop, World

@@ -13,7 +13,8 @@ from ordain.core.plan.failure import Escalate
 from ordain.core.run.attempt import whole_seal
 from ordain.core.run.step_event import AttemptEnded, DoubtSettled, Outcome
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
-from ordain.ports.ports import Command, Finished, ToolResult, Whole
+from ordain.ports.process import Command, Finished, Whole
+from ordain.ports.tool import ToolResult
 from ordain.records.sink import Sink
 from tests.build import step
 from tests.scenario import Crash, Scenario

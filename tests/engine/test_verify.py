@@ -12,7 +12,7 @@ from ordain.core.policy.settings import Settings, limits
 from ordain.core.run.step_event import Verdict
 from ordain.core.text.redaction import Redactor
 from ordain.engine.verify import ask, contract_command, judge
-from ordain.ports.ports import Finished
+from ordain.ports.process import Finished
 from ordain.records.sink import Sink
 from tests.build import step
 from tests.twins.execution import ScriptedShell

@@ -49,9 +49,10 @@ from ordain.core.task.offer import CallAnswer
 from ordain.core.text.redaction import Redactor
 from ordain.engine import call as calling
 from ordain.engine.call import Calls
+from ordain.records.surroundings import Surroundings
 from tests.build import plan, step, work_item
 from tests.guard import reference as model
-from tests.scenario import surroundings
+from tests.scenario import twin_ports
 from tests.twins.execution import ManualClock, ScriptedToolbox
 from tests.twins.workspace import MemorySightings
 
@@ -285,20 +286,19 @@ class Product:
 
         here: Any = SimpleNamespace(
             settings=lambda: (settings, "digest", ()),
-            workspace=SimpleNamespace(configuration=lambda: b""),
+            ports=SimpleNamespace(workspace=SimpleNamespace(configuration=lambda: b""), sightings=MemorySightings()),
             now=lambda: 0,
-            sightings=MemorySightings(),
             redactor=lambda: Redactor({}),
             has_ledger=lambda: True,
             refuse_stopped=lambda: None,
             ledger=SimpleNamespace(size=lambda _: 1, plans=self.listed),
             records=SimpleNamespace(plan=stored, readable_plan=stored),
         )
-        self.sightings = here.sightings
+        self.sightings = here.ports.sightings
         self.guarding = GuardedCalls(here)
         toolbox = ScriptedToolbox()
         toolbox.definitions = lambda: TOOLS  # type: ignore[method-assign]
-        self.twins = surroundings(MemoryLedger(), toolbox=toolbox)
+        self.twins = Surroundings(ports=twin_ports(MemoryLedger(), toolbox=toolbox))
 
     def listed(self, *, newest: int, open_only: bool = False) -> Iterator[Any]:
         for stream, (stage, _) in self.plans.items():

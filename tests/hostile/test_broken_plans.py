@@ -18,7 +18,7 @@ from ordain.core.plan.graph import edges_fault
 from ordain.core.plan.model import ForEach, NestedPlan, Step
 from ordain.core.plan.value import Instant, PlanId, StepId
 from ordain.core.run.event import PlanPrepared
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from ordain.records.records import first_lineage
 from tests.build import plan, step
 from tests.interfaces.workspace import Workspace

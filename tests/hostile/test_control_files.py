@@ -28,7 +28,7 @@ from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.control import folded
 from ordain.interfaces.hook import claude as claude_hook
 from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
-from ordain.ports.ports import Command
+from ordain.ports.process import Command
 from tests.interfaces.workspace import Workspace
 from tests.programs import need
 

@@ -18,7 +18,7 @@ from ordain import App, Channel, Principal, Refused, open_workspace
 from ordain.assemble.workspace import open_at_terminal
 from ordain.core.lineage.ask import Given
 from ordain.interfaces.view.run import Style, problem_lines
-from ordain.ports.ports import Credential
+from ordain.ports.machine import Credential
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import start
 from tests.interfaces.workspace import Workspace

@@ -429,7 +429,7 @@ def test_nothing_of_the_command_line_is_loaded_for_an_answer(workspace: Workspac
     code = (
         "import os, sys\n"
         "from ordain.interfaces.hook import entry as hook_entry\n"
-        "ours = ['ordain.' + one for one in ('assemble.workspace', 'core.run.event', 'ports.ports')]\n"
+        "ours = ['ordain.' + one for one in ('assemble.workspace', 'core.run.event', 'ports.ledger', 'ports.ports')]\n"
         "heavy = ('click', 'asyncio', 'yaml', 'tempfile', *ours)\n"
         "hook_entry._end = lambda *_: print([one for one in heavy if one in sys.modules])\n"
         "os.fork = lambda: 1\n"

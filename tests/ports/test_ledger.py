@@ -24,7 +24,8 @@ from ordain.core.run.attempt import is_whole, whole_seal
 from ordain.core.run.event import Event, PlanPrepared, Recorded, RunEnded, RunOpened, RunStarted
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import PART_BYTES, Append, Artifact, Ledger
+from ordain.ports.ledger import Append, Artifact, Ledger
+from ordain.ports.process import PART_BYTES
 
 
 def sqlite_on_a_slow_disk(folder: Path) -> Ledger:

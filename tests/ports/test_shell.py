@@ -6,7 +6,7 @@ import os
 import pytest
 
 from ordain.adapters.process.bash import BashShell
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from tests.twins.execution import ScriptedShell
 
 

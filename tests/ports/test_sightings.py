@@ -19,7 +19,7 @@ from ordain.core.guard.call import CallStanding
 from ordain.core.guard.sighting import Sighting
 from ordain.core.plan.value import Instant
 from ordain.core.text.limit import DAY_MS
-from ordain.ports.ports import Sightings
+from ordain.ports.ledger import Sightings
 from tests.twins.workspace import MemorySightings
 
 NOON = Instant(1_794_830_400_000)  # 2026-11-16 12:00 UTC

@@ -11,7 +11,7 @@ import pytest
 
 from ordain.adapters.workspace import copies as step_logs
 from ordain.adapters.workspace.copies import WorkspaceStepLogs
-from ordain.ports.ports import StepLogs
+from ordain.ports.workspace import StepLogs
 from tests.programs import need
 from tests.twins.workspace import MemoryStepLogs
 

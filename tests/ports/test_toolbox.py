@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ordain.adapters.tools.toolbox import built_in_tools
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 from tests.twins.execution import ScriptedToolbox
 
 NAMES = (

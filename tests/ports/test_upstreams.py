@@ -13,7 +13,7 @@ import pytest
 from ordain.adapters.process.process import SERVERS
 from ordain.adapters.tools.upstream import ServerSessions
 from ordain.core.plan.tool import ToolSource
-from ordain.ports.ports import Unreached, Upstream, Upstreams
+from ordain.ports.tool import Unreached, Upstream, Upstreams
 from tests.twins.execution import MemoryUpstreams, Say
 
 ECHO = """

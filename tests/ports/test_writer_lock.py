@@ -10,7 +10,7 @@ import pytest
 
 from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Holder
+from ordain.ports.machine import Holder
 from tests.twins.workspace import MemoryWriterLock
 
 BOOT = "boot"

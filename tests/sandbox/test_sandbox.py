@@ -25,7 +25,7 @@ from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import find_workspace
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 from tests.patience import eventually
 from tests.programs import need, set_programs
 
@@ -230,7 +230,7 @@ import asyncio, sys
 from pathlib import Path
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.core.policy.tier import SandboxLimits
-from ordain.ports.ports import Command
+from ordain.ports.process import Command
 command = Command(text=sys.argv[2], env={"PATH": "/usr/bin:/bin"}, timeout_ms=60_000, mark="killed/1")
 asyncio.run(BubblewrapSandbox(Path(sys.argv[1])).shell(SandboxLimits()).run(command))
 """

@@ -11,7 +11,7 @@ import pytest
 
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.core.policy.tier import SandboxLimits
-from ordain.ports.ports import Command
+from ordain.ports.process import Command
 from tests.programs import set_programs
 
 STUB = """\

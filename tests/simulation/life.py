@@ -41,10 +41,12 @@ from ordain.core.run.step_event import (
 from ordain.core.run.wait import stream_of
 from ordain.core.text.problem import Refused
 from ordain.engine.loop import Engine
-from ordain.ports.ports import Append, Holder, ToolResult
+from ordain.ports.ledger import Append
+from ordain.ports.machine import Holder
+from ordain.ports.tool import ToolResult
 from ordain.records.records import Records
 from tests.reference import check_history, standing
-from tests.scenario import KIM, check_evidence, surroundings
+from tests.scenario import KIM, check_evidence, twin_ports
 from tests.simulation.fate import (
     AGENTS,
     ANSWERS,
@@ -236,17 +238,18 @@ class Life:
     # --- One process of ours ---------------------------------------------------------------------------------------
 
     def _app(self, lock: MemoryWriterLock | None = None) -> App:
-        here = surroundings(
+        ports = twin_ports(
             self.ledger,
             workspace=self.world.workspace,
             protection=SimulatedProtection(self.world),
+            shell=SimulatedShell(self.world),
             toolbox=self.toolbox,
             agents=SimulatedAgents(),
             clock=WallClock("boot"),
             ids=self.ids,
             lock=lock or MemoryWriterLock(),
         )
-        return App(here, shell=SimulatedShell(self.world), pid=1, boot_id="boot")
+        return App(ports)
 
     def _carry_out(self, work: Work) -> None:
         """An executor, perhaps with a trouble of its own."""

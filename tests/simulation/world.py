@@ -38,7 +38,10 @@ from ordain.core.run.step_event import (
     StepState,
 )
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import Append, Command, Finished, Saved, ToolResult
+from ordain.ports.ledger import Append
+from ordain.ports.process import Command, Finished
+from ordain.ports.tool import ToolResult
+from ordain.ports.workspace import Saved
 from tests.simulation.fate import Fate
 from tests.twins.execution import ScriptedToolbox
 from tests.twins.workspace import MemoryProtection, MemoryWorkspace

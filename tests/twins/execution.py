@@ -19,15 +19,9 @@ from ordain.core.policy.agent import Agent
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.task.work_item import WorkItem
 from ordain.core.text.secret import Secret
-from ordain.ports.ports import (
-    Command,
-    Finished,
-    Invocation,
-    Said,
-    StepServer,
-    ToolResult,
-    Unreached,
-)
+from ordain.ports.agent import Invocation, Said, StepServer
+from ordain.ports.process import Command, Finished
+from ordain.ports.tool import ToolResult, Unreached
 
 
 class ManualClock:

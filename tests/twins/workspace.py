@@ -28,11 +28,8 @@ from ordain.core.text.control import folded
 from ordain.core.text.path import handed_fault, is_kept, path_fault, pattern_fault
 from ordain.core.text.pattern import PathPattern, normal
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import (
-    Credential,
-    Holder,
-    Saved,
-)
+from ordain.ports.machine import Credential, Holder
+from ordain.ports.workspace import Saved
 
 
 class MemoryWorkspace:

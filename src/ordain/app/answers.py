@@ -50,7 +50,8 @@ from ordain.core.run.step_event import (
     StepApprovalAsked,
 )
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Append, Credential
+from ordain.ports.ledger import Append
+from ordain.ports.machine import Credential
 from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
@@ -85,9 +86,9 @@ class Answers:
         here = self._here
         run_id = here.records.find_run(item.partition("/")[0])
         persons_only("answer this", by, _command(item, given))
-        if here.lock.holder(run_id) is None:
+        if here.ports.lock.holder(run_id) is None:
             try:
-                with here.lock.claim(run_id):
+                with here.ports.lock.claim(run_id):
                     await self._record(item, given, by, shown, credential)
                 return run_id
             except Refused as refused:
@@ -148,7 +149,7 @@ class Answers:
         here, loop, run_id = self._here, asyncio.get_running_loop(), state.run_id
         until = loop.time() + TAKING_UP_S
         while True:
-            at_work = here.lock.holder(run_id) is not None  # first: what it records last is read after that
+            at_work = here.ports.lock.holder(run_id) is not None  # first: what it records last is read after that
             if any(one.event == event for one in here.ledger.read(f"run/{run_id}", state.size)):
                 return
             here.records.catch_up(state, "")
@@ -191,7 +192,7 @@ class Answers:
     def _matches(self, pattern: str, text: str) -> bool:
         """Whether a text matches a pattern of the plan's, which must not hold anybody up."""
         try:
-            return self._here.expressions().matches(pattern, text)
+            return self._here.ports.expressions().matches(pattern, text)
         except ExpressionError:
             return False
 

@@ -60,7 +60,9 @@ from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Problem, Refused, Severity, refuse
 from ordain.core.text.redaction import Hidden, Redactor, hide
 from ordain.documents.settings import read_settings
-from ordain.ports.ports import Credential, Observer, Shell
+from ordain.ports.ledger import Observer
+from ordain.ports.machine import Credential
+from ordain.ports.ports import Ports
 from ordain.records.records import (
     WORKSPACE_STREAM,
     Records,
@@ -85,12 +87,12 @@ if TYPE_CHECKING:
 class App:
     """Ordain over one workspace. Opening it touches nothing; the ledger is opened by the first verb that needs it."""
 
-    def __init__(self, here: Surroundings, *, shell: Shell, pid: int, boot_id: str) -> None:
-        self._here = here
+    def __init__(self, ports: Ports) -> None:
+        self._here = here = Surroundings(ports=ports)
         self._reviewing = Reviews(here)
         self._proposals = Proposals(here, self._reviewing)
         self._gate = Gate(here)
-        self._running = RunControl(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
+        self._running = RunControl(here, self._gate, self._proposals)
         self._answering = Answers(here, self._gate)
         self._signalling = Signals(here)
         self._topics = Topics(here)
@@ -100,7 +102,7 @@ class App:
     @property
     def workspace_path(self) -> str:
         """The real path of the workspace."""
-        return self._here.workspace.identity()[0]
+        return self._here.ports.workspace.identity()[0]
 
     @property
     def _records(self) -> Records:
@@ -137,15 +139,15 @@ class App:
             return self._here.redactor(defaults=True)
 
     async def close(self) -> None:
-        self._here.sources.close()
-        if self._here.opened is not None:
-            await self._here.opened.close()
+        self._here.ports.sources.close()
+        if (ledger := self._here.ports.ledger.opened) is not None:
+            await ledger.close()
 
     def let_go(self) -> None:
         """The same where only looking was done, and nobody can wait."""
-        self._here.sources.close()
-        if self._here.opened is not None:
-            self._here.opened.let_go()
+        self._here.ports.sources.close()
+        if (ledger := self._here.ports.ledger.opened) is not None:
+            ledger.let_go()
 
     # --- Looking ---------------------------------------------------------------------------------------------------
 
@@ -212,13 +214,15 @@ class App:
             fault = here.tier_fault(STRONGEST)
         return await foresee(
             plan,
-            shell=here.sandbox.shell(sandbox_limits(settings)) if fault is None and here.sandbox is not None else None,
+            shell=here.ports.sandbox.shell(sandbox_limits(settings))
+            if fault is None and here.ports.sandbox is not None
+            else None,
             fault=fault or "",
             denied=lambda step: here.denied(step, settings),
-            mark=here.ids.mint("SIM-"),
+            mark=here.ports.ids.mint("SIM-"),
             limits=limits(settings),
             usual=usual,
-            expressions=here.expressions,
+            expressions=here.ports.expressions,
             tasks=tuple(assignments(plan, settings, here.known_agents(settings), here.tools(settings, plan))),
         )
 
@@ -451,8 +455,8 @@ class App:
 
     def user_settings(self) -> UserSettings:
         """The user's own settings, which no workspace can set; refused as well where a program they name is."""
-        settings = self._here.host.user_settings()
-        self._here.host.programs(settings.programs)
+        settings = self._here.ports.host.user_settings()
+        self._here.ports.host.programs(settings.programs)
         return settings
 
     def tools(self) -> tuple[Mapping[str, ToolDefinition], tuple[Problem, ...]]:
@@ -465,12 +469,12 @@ class App:
     def agents(self) -> tuple[RosterLine, ...]:
         """Everybody who can be given tasks, and whether they could be started here. Nobody is."""
         here = self._here
-        settings, text = here.settings()[0], here.workspace.configuration()
+        settings, text = here.settings()[0], here.ports.workspace.configuration()
         written = read_settings(text)[0].agents if text is not None else {}
         known = here.known_agents(settings)
         looked_at = {name: here.agent_fault(agent, settings.tier, settings) for name, agent in known.items()}
         faults = {name: fault for name, fault in looked_at.items() if fault is not None}
-        return tuple(roster(settings, here.agents.registered(), written, faults))
+        return tuple(roster(settings, here.ports.agents.registered(), written, faults))
 
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""
@@ -631,7 +635,7 @@ class App:
 
     def keeps_key(self, name: str) -> bool:
         """Whether a key of this name is kept on this machine."""
-        return self._here.keyring.public_key(name) is not None
+        return self._here.ports.keyring.public_key(name) is not None
 
     # --- Running ---------------------------------------------------------------------------------------------------
 
@@ -772,7 +776,9 @@ class App:
         if names_run(ref):
             run_id = self._records.find_run(ref)
             state, identity, _ = self._records.run(run_id)
-            standing = run_standing(state, identity, self._running.report(run_id), self._here.toolbox.definitions())
+            standing = run_standing(
+                state, identity, self._running.report(run_id), self._here.ports.toolbox.definitions()
+            )
         else:
             standing = plan_standing(self.review(ref))
         return arbitration(standing, step, self.agents())

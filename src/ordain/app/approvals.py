@@ -42,7 +42,8 @@ from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.settings import read_settings
 from ordain.documents.settings_in_force import sha256
-from ordain.ports.ports import Append, Credential
+from ordain.ports.ledger import Append
+from ordain.ports.machine import Credential
 from ordain.records.records import WORKSPACE_STREAM, lineage_id
 from ordain.records.surroundings import Surroundings
 
@@ -89,7 +90,7 @@ class Gate:
         size, head = here.ledger.checkpoint()
         assert state.proposer is not None
         approval = Approval(
-            approval_id=here.ids.mint("APPROVAL-"),
+            approval_id=here.ports.ids.mint("APPROVAL-"),
             plan_id=state.plan_id,
             workspace=situation.workspace,
             action_kinds=action_kinds(plan),
@@ -99,7 +100,7 @@ class Gate:
             tier=situation.tier,
             issued_at=now,
             expires_at=Instant(now + settings.approval_ttl_ms),
-            nonce=here.ids.mint(""),
+            nonce=here.ports.ids.mint(""),
             panes=situation.panes,
             boot_id=situation.now.boot_id,
             elapsed_ms=situation.now.elapsed_ms,
@@ -229,7 +230,7 @@ class Gate:
             good = (
                 known is not None
                 and given.signature.key == approval.key
-                and here.keyring.verify(known.key, given.signature, signed_bytes(approval))
+                and here.ports.keyring.verify(known.key, given.signature, signed_bytes(approval))
             )
             if good:
                 begun = any(record.attempts for record in run.steps.values())
@@ -294,7 +295,7 @@ class Gate:
             why = "is not signed, and here only a signed answer counts" if settings.require_signature else None
         elif known is None or event.signature is None or event.signature.key != event.key:
             why = "is not signed by an enrolled key"
-        elif not self._here.keyring.verify(known.key, event.signature, said):
+        elif not self._here.ports.keyring.verify(known.key, event.signature, said):
             why = "does not bear a signature over what it says, where it stands"
         elif known.name != event.by.name:
             why = f"is signed by {known.name} in the name of {event.by.name}"
@@ -357,7 +358,7 @@ class Gate:
         if known is not None and known.revoked_at is not None:
             detail = f"The approval was signed by {known.name}, whose key was revoked."
             return Problem(code="E_APPROVAL_REVOKED", detail=detail, command=command)
-        signer = workspace.signed(signature, signed_bytes(approval), self._here.keyring.verify)
+        signer = workspace.signed(signature, signed_bytes(approval), self._here.ports.keyring.verify)
         if signer is None or fingerprint(signer.key) != approval.key:
             detail = "The approval is not signed by an enrolled key."
             return Problem(code="E_APPROVAL_SIGNATURE", detail=detail, command=f"{command} --sign")
@@ -407,7 +408,7 @@ class Gate:
     def configuration(self) -> tuple[bytes, str]:
         """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
         something is wrong with it."""
-        data = self._here.workspace.configuration()
+        data = self._here.ports.workspace.configuration()
         if data is None:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
         settings, problems = read_settings(data)
@@ -415,13 +416,13 @@ class Gate:
         problems += tuple(
             Problem(code="E_CONFIG", detail=f"ordain.toml has a section [tools.{name}], and `{name}` is built in.")
             for name in settings.sources
-            if name in self._here.toolbox.definitions()
+            if name in self._here.ports.toolbox.definitions()
         )
         problems += tuple(self._code_problems(settings))
         if settings.require_signature and not self._here.workspace_state().active:
             detail = "approval.require_signature is true, and nobody is enrolled who could sign."
             problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)
-        redactor = Redactor(self._here.secrets.known(settings.secret_env, settings.secret_files)[0])
+        redactor = Redactor(self._here.ports.secrets.known(settings.secret_env, settings.secret_files)[0])
         lines = data.decode("utf-8", "replace").split("\n")
         problems += tuple(
             Problem(
@@ -444,19 +445,19 @@ class Gate:
             named[f"actions.{name}"] = ToolSource(python=action.python, files=action.files)
         named["notify.command"] = ToolSource(mcp=settings.notify)
         for where, source in named.items():
-            fault, *hints = self._here.sources.code_fault(source) or ("",)
+            fault, *hints = self._here.ports.sources.code_fault(source) or ("",)
             if fault:
                 yield Problem(code="E_CONFIG", detail=f"ordain.toml: in {where}, {fault}.", hints=tuple(hints))
 
     def configuration_notes(self) -> Iterator[str]:
         """What a person should know of the commands in the configuration before trusting it."""
-        settings = read_settings(self._here.workspace.configuration() or b"")[0]
+        settings = read_settings(self._here.ports.workspace.configuration() or b"")[0]
         named = {f"[tools.{name}] mcp": source.mcp for name, source in settings.sources.items()}
         named |= {
             f"[actions.{one.name.removeprefix(HANDLER)}] command": one.command for one in settings.actions.values()
         }
         for where, argv in {**named, "[notify] command": settings.notify}.items():
-            if lost := self._here.sources.lost_words(argv):
+            if lost := self._here.ports.sources.lost_words(argv):
                 words = [_in_workspace(word) if word in lost else word for word in argv]
                 written = ", ".join(json.dumps(word, ensure_ascii=False) for word in words)
                 yield (

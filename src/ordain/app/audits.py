@@ -46,7 +46,7 @@ from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import GroupKind, StepUnfolded
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.settings import read_settings
-from ordain.ports.ports import Ledger
+from ordain.ports.ledger import Ledger
 from ordain.records.records import Records, decoded_plan, impossible, names_run
 from ordain.records.surroundings import Surroundings, called
 
@@ -73,9 +73,13 @@ class Audits:
         """
         here = self._here
         if not here.has_ledger():
-            return audit((), verify=here.keyring.verify, keys=keys, checkpoint=checkpoint)
+            return audit((), verify=here.ports.keyring.verify, keys=keys, checkpoint=checkpoint)
         found = audit(
-            here.ledger.everything(), verify=here.keyring.verify, keys=keys, checkpoint=checkpoint, rules=self.rules()
+            here.ledger.everything(),
+            verify=here.ports.keyring.verify,
+            keys=keys,
+            checkpoint=checkpoint,
+            rules=self.rules(),
         )
         outputs, beside = _outputs(here.ledger)
         if not any(finding.kind in _UNWHOLE for finding in found.findings):
@@ -88,15 +92,15 @@ class Audits:
 
     def export(self) -> Iterator[bytes]:
         """The events as lines of JSON, for others to verify."""
-        return self._here.archive.export(self._ledger())
+        return self._here.ports.archive.export(self._ledger())
 
     def backup(self, target: Path, by: Principal) -> tuple[Tip, bool]:
         """Copy the ledger to a new file; what the copy adds up to, and whether exact outputs are in it: for a person at
         a terminal, and for all others only where the user's own configuration says so."""
         self._here.refuse_pretended(by)
         self._ledger()
-        outputs = by.person or self._here.host.user_settings().robot_backup_outputs
-        return self._here.archive.backup(target, outputs=outputs), outputs
+        outputs = by.person or self._here.ports.host.user_settings().robot_backup_outputs
+        return self._here.ports.archive.backup(target, outputs=outputs), outputs
 
     def rebuild(self) -> tuple[int, int]:
         """Make the tables beside the events, and our copies of proposals, anew; how many events and copies."""
@@ -113,13 +117,13 @@ class Audits:
         here.refuse_pretended(by)
         persons_only("restore a ledger", by, f"ordain audit restore {shlex.quote(str(source))}")
         self.refuse_restoring()
-        with here.lock.place("a restore of the ledger", 1):  # two at once must not place each other's drafts
-            tip, draft = here.archive.draft(source)
+        with here.ports.lock.place("a restore of the ledger", 1):  # two at once must not place each other's drafts
+            tip, draft = here.ports.archive.draft(source)
             try:
                 ended = await _end_what_is_open(draft, by, here.now())
             finally:
                 await draft.close()
-            here.archive.place()
+            here.ports.archive.place()
         return tip, ended
 
     def refuse_restoring(self) -> None:

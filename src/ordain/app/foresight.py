@@ -17,7 +17,7 @@ from ordain.core.report.simulation import Looked, Simulation, simulate
 from ordain.core.run.step_event import Verdict
 from ordain.core.text.problem import Problem
 from ordain.engine.verify import contract_command, judge
-from ordain.ports.ports import Shell
+from ordain.ports.process import Shell
 
 
 async def foresee(

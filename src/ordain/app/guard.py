@@ -73,9 +73,9 @@ class GuardedCalls:
         for agents call often."""
         try:
             if not self._here.has_ledger():
-                self._here.refuse_moved()  # else moving a directory would open what is guarded in it
+                self._here.ports.ledger.refuse_moved()  # else moving a directory would open what is guarded in it
             recorded = self._here.ledger.size(WORKSPACE_STREAM) if self._here.has_ledger() else 0
-            made_of = recorded, self._here.workspace.configuration()
+            made_of = recorded, self._here.ports.workspace.configuration()
             if self._known is None or self._known[0] != made_of:
                 settings = self._here.settings()[0]
                 every = settings.sources.items()
@@ -115,7 +115,7 @@ class GuardedCalls:
             session=seen.session,
             same=self._same(call, seen.by) if told and not (cover is not None and cover.exact) else None,
         )
-        self._here.sightings.note([sighting])
+        self._here.ports.sightings.note([sighting])
         if met.refused and met.problem is not None:
             subject = f"{sighting.tool} {sighting.about}"
             # Whoever takes the call back meanwhile was refused all the same.
@@ -129,21 +129,21 @@ class GuardedCalls:
         here, now = self._here, self._here.now()
         since = Instant(max(now - within_ms, 0))
         watch = SightingReport(since, now)
-        for one in here.sightings.since(since):
+        for one in here.ports.sightings.since(since):
             if agent in (None, one.agent) and tool in (None, one.tool, one.tool.partition(":")[0]):
                 watch.add(one)
         settings = self.in_force().settings
         return watch.report(
             self.in_force().guard,
             opened=settings.open_calls,
-            known=here.toolbox.definitions(),
+            known=here.ports.toolbox.definitions(),
             effects={
                 operation_name(name, operation): effect
                 for name, source in settings.sources.items()
                 for operation, effect in source.effects.items()
             },
             in_plans=self._called(),
-            incomplete=here.sightings.incomplete(since),
+            incomplete=here.ports.sightings.incomplete(since),
         )
 
     def _called(self) -> Counter[str]:

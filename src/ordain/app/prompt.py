@@ -69,7 +69,9 @@ class Prompts:
         # Nothing is recorded of it, so nothing needs the ledger's own seal.
         sink = here.sink() if here.has_ledger() else Sink(here.redactor(), lambda data: "")
         records = here.records if here.has_ledger() else None
-        reading = StepReads(workspace=here.workspace, records=records, sink=sink, secret_files=settings.secret_files)
+        reading = StepReads(
+            workspace=here.ports.workspace, records=records, sink=sink, secret_files=settings.secret_files
+        )
         gathered = await reading.gather(step.action, _not_yet, lambda: _no_item_yet(step))
         tools = offered(step.action, plans, here.tools(settings, plan))
         setting = Setting(
@@ -79,7 +81,7 @@ class Prompts:
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             writes=step.writes,
-            has_door=agent is not None and door_for(agent, here.doors) is not None,
+            has_door=agent is not None and door_for(agent, here.ports.doors) is not None,
         )
         if agent is not None and agent.human:  # who is shown a form, and nothing else
             written = form_text(step, setting.agent)

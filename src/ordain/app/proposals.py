@@ -86,7 +86,7 @@ class Proposals:
         if data is None:
             file = state.document
             path = file or self._copy_path(stream)
-            data = self._here.workspace.document(path)
+            data = self._here.ports.workspace.document(path)
             if data is None:
                 detail = f"{path}, which the plan was prepared from, cannot be read."
                 raise refuse("E_DOC_NOT_FOUND", detail, command=f"ordain revise {short_id(state.plan_id)} DOCUMENT")
@@ -121,7 +121,7 @@ class Proposals:
         here = self._here
         settings, _, before = here.settings()
         tier = tier_of(plan, settings.tier)
-        if later := not_yet_refused(plan, here.tools(settings), panes=here.panes is not None, tier=tier):
+        if later := not_yet_refused(plan, here.tools(settings), panes=here.ports.panes is not None, tier=tier):
             raise Refused(later)
         if unheld := unheld_problems(tier, here.kept_agents(plan, settings)):
             raise Refused(unheld)
@@ -137,7 +137,7 @@ class Proposals:
         identity, now = plan_id(plan), here.now()
         # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
         stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
-        expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ids.mint("PREP-")
+        expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ports.ids.mint("PREP-")
 
         alike = self._rejected_alike(plan, by, stream) if not by.person else ()
 
@@ -374,7 +374,7 @@ class Proposals:
 
         here, path = self._here, self._copy_path(stream)
         if state.stage is Stage.ARCHIVED:
-            here.copies.remove(path)
+            here.ports.copies.remove(path)
             path = str(PurePosixPath(ARCHIVE) / PurePosixPath(path).name)
         said = [f"{one.by.name}, about {short_id(one.plan_id)}: {one.feedback}" for one in state.rejections]
         said += [f"{step}: {text}" for one in state.rejections[-1:] for step, text in one.comments.items()]
@@ -386,7 +386,7 @@ class Proposals:
             "metadata": {"lineage": lineage_id(stream), "plan_id": state.plan_id, "channel": proposer.channel.value},
         }
         document = Document(plan=plan, record={"": record}, notes=(("Feedback", "\n\n".join(said)),) if said else ())
-        here.copies.put(path, write_markdown(document).encode())
+        here.ports.copies.put(path, write_markdown(document).encode())
 
     def copy_drift(self, stream: str, state: PlanState) -> tuple[Problem, ...]:
         """A notice when our copy of a proposal says something else than the plan."""
@@ -403,7 +403,7 @@ class Proposals:
     def _edited(self, stream: str, state: PlanState) -> bool:
         if state.document is not None:
             return False
-        data = self._here.workspace.document(self._copy_path(stream))
+        data = self._here.ports.workspace.document(self._copy_path(stream))
         if data is None:
             return False
         plan = read(data, None).plan

@@ -13,7 +13,7 @@ from ordain.core.lineage.refusal import COUNTED_MS, REFUSALS_STREAM, telling
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import Recorded, RequestRefused
 from ordain.core.text.problem import Problem, Refused
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from ordain.records.surroundings import Surroundings
 
 SUBJECT_MAX = 200

@@ -83,21 +83,21 @@ class Reviews:
         if (crowded := edges_fault(plan)) is not None:
             return (crowded,)  # before anything is looked at for it
         here = self._here
-        known = {**here.toolbox.definitions(), **here.sources.registered()}
+        known = {**here.ports.toolbox.definitions(), **here.ports.sources.registered()}
         named = plan.workspace_id is not None and here.has_ledger()
         workspace_id = here.records.workspace_id() if named else None
         asked = here.has_ledger() and (storing or _asks_settings(plan, known))
         settings = here.settings()[0] if asked else Settings()
         tools, unreached = here.found_tools(settings, set(called(plan)))
         settings = msgspec.structs.replace(settings, agents=here.known_agents(settings))
-        facts = here.workspace.facts(plan, tools, settings, workspace_id)
+        facts = here.ports.workspace.facts(plan, tools, settings, workspace_id)
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)
         had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
         topics = {name for step in all_steps(plan) if isinstance(step.action, Task) for name in topics_of(step.action)}
         facts = msgspec.structs.replace(
             facts,
-            panes=here.panes is not None,
+            panes=here.ports.panes is not None,
             unreached=unreached,
             agents=here.known_agents(settings),
             agent_faults=here.agent_faults(plan, settings),
@@ -111,7 +111,9 @@ class Reviews:
         values, problems = read_values(plan.params, params)
         if problems:
             return problems
-        return fill(plan, values, {pattern: self._here.workspace.files(pattern) for pattern in file_patterns(plan)})
+        return fill(
+            plan, values, {pattern: self._here.ports.workspace.files(pattern) for pattern in file_patterns(plan)}
+        )
 
     def in_document(self, data: bytes, file: str | None, params: Params | None) -> Side:
         """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
@@ -177,11 +179,11 @@ class Reviews:
         settings, _, _ = here.settings()
         ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
         identity, tools = plan_id(plan), here.tools(settings, plan)
-        base, workspace = here.base(plan), here.workspace.identity()[0]
-        writes = Writes(tools, here.scripts(plan), tier, here.workspace.real_path)
+        base, workspace = here.base(plan), here.ports.workspace.identity()[0]
+        writes = Writes(tools, here.scripts(plan), tier, here.ports.workspace.real_path)
 
         def hidden(path: str) -> bool:  # an agent could ask for any file of the machine whether it is there
-            return not here.terminal and here.workspace.real_path(path)[:1] == "/"
+            return not here.ports.terminal and here.ports.workspace.real_path(path)[:1] == "/"
 
         operands = {path: what for path, what in base.operands.items() if not hidden(path)}
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
@@ -203,7 +205,7 @@ class Reviews:
             limits=limits(settings, agents=here.kept_agents(plan, settings), tier=tier),
             document=document,
             proposer=proposer,
-            notices=(*notices, *ruling.denied, *here.weaknesses),
+            notices=(*notices, *ruling.denied, *here.ports.weaknesses),
             run=run,
             rejections=rejections,
             unused=unused,

@@ -43,7 +43,9 @@ from ordain.core.run.schedule import keepable
 from ordain.core.run.state import apply
 from ordain.core.run.wait import signals_of, stream_of_signal
 from ordain.core.text.problem import Problem, Refused, closest, refuse
-from ordain.ports.ports import Append, Credential, Holder, Observer, Shell, StepLogs
+from ordain.ports.ledger import Append, Observer
+from ordain.ports.machine import Credential, Holder
+from ordain.ports.workspace import StepLogs
 from ordain.records.records import WORKSPACE_STREAM, Records, names_run, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
@@ -73,11 +75,8 @@ class Again(NamedTuple):
 
 
 class RunControl:
-    def __init__(
-        self, here: Surroundings, gate: Gate, proposals: Proposals, *, shell: Shell, pid: int, boot_id: str
-    ) -> None:
+    def __init__(self, here: Surroundings, gate: Gate, proposals: Proposals) -> None:
         self._here, self._gate, self._proposals = here, gate, proposals
-        self._shell, self._pid, self._boot_id = shell, pid, boot_id
         self._stop: Callable[[], None] | None = None
         self._carried_out: RunId | None = None
         self.started: RunId | None = None
@@ -191,7 +190,7 @@ class RunControl:
         again: Again | None = None,
         preparation: str | None = None,
     ) -> RunReport:
-        run_id = RunId(self._here.ids.mint("RUN-"))
+        run_id = RunId(self._here.ports.ids.mint("RUN-"))
         stream, state = self._records.current(ref)
         sealed = _sealed_for(_prepared_as(state, preparation)) if shown is None else None
         async with self._at_work(run_id, self._records.plan(stream), sealed, waiting):
@@ -211,7 +210,7 @@ class RunControl:
     def is_busy(self, ref: str) -> bool:
         own = self._records.current(ref)[1].open_run
         others = (plan.state.open_run for plan in self._here.ledger.plans(open_only=True))
-        return any(self._here.lock.holder(one) is not None for one in others if one is not None and one != own)
+        return any(self._here.ports.lock.holder(one) is not None for one in others if one is not None and one != own)
 
     async def _begin(
         self, stream: str, heard: int, run_id: RunId, observers: Sequence[Observer], judged_at: int
@@ -230,7 +229,7 @@ class RunControl:
     ) -> AsyncIterator[None]:
         """Be the one who carries out this run, in one of the workspace's places. Others wait for that place, so slow
         tool servers are asked before."""
-        lock, clock, told = self._here.lock, self._here.clock, ""
+        lock, clock, told = self._here.ports.lock, self._here.ports.clock, ""
         with self._here.asked_tools(plan, sealed):
             while True:
                 with ExitStack() as held:
@@ -256,7 +255,7 @@ class RunControl:
         """Runs at work that wait for what this one holds: neither would ever go on, and what helps, in words."""
         for plan in self._here.ledger.plans(open_only=True):
             other = plan.state.open_run
-            if other is None or other == run_id or self._here.lock.holder(other) is None:
+            if other is None or other == run_id or self._here.ports.lock.holder(other) is None:
                 continue
             state, _, _ = self._records.run(other)
             for step_id in state.waiting:
@@ -369,8 +368,8 @@ class RunControl:
                 "steps": {},
                 "data": {},
             },
-            expressions=self._here.expressions,
-            panes=self._here.panes,
+            expressions=self._here.ports.expressions,
+            panes=self._here.ports.panes,
         )
         redactor = self._here.redactor()
         broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
@@ -388,7 +387,7 @@ class RunControl:
         come to be while it runs are looked at then."""
         for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
             if patterns:
-                await self._here.protection.save(patterns, ())
+                await self._here.ports.protection.save(patterns, ())
 
     # --- Going on --------------------------------------------------------------------------------------------------
 
@@ -404,12 +403,12 @@ class RunControl:
         _refuse_if_ended(state)
         heard, before = self._here.ledger.size(state.lineage), state.size
         # What is recorded from here on is asked of us, although it is not ours yet.
-        holder = self._here.lock.holder(run_id)
+        holder = self._here.ports.lock.holder(run_id)
         if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
             await self._refuse_to_go_on(state)  # before anybody is killed for it
             self._end_executor(run_id, holder)
         elif holder is not None:
-            with self._here.lock.claim(run_id):  # refused at once, for it would be waited for its own place
+            with self._here.ports.lock.claim(run_id):  # refused at once, for it would be waited for its own place
                 pass
         async with self._at_work(run_id, state.plan, self._sealed(state), waiting):
             head = self._records.catch_up(state, head)
@@ -435,7 +434,7 @@ class RunControl:
                 command=f"ordain cancel {run_id}",
             )
         self._here.refuse_tier(state.limits_in_force.tier)
-        here = {**self._here.handlers.registered(), **self._here.sources.registered()}
+        here = {**self._here.ports.handlers.registered(), **self._here.ports.sources.registered()}
         for name, handler in state.limits_in_force.handlers.items():
             if handler.registered and here.get(name) != handler:
                 raise refuse(
@@ -443,7 +442,7 @@ class RunControl:
                     f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
                     f"Go on with it in the program that registers {handler.python}.",
                 )
-        agents = self._here.agents.registered()
+        agents = self._here.ports.agents.registered()
         for name, agent in state.limits_in_force.agents.items():
             if agent.registered and agents.get(name) != agent:
                 raise refuse(
@@ -481,7 +480,7 @@ class RunControl:
 
     def _end_executor(self, run_id: RunId, holder: Holder) -> None:
         """Kill whoever carries out a run, so that nothing it would still do happens."""
-        if not self._here.lock.end(run_id, holder):
+        if not self._here.ports.lock.end(run_id, holder):
             raise refuse(
                 "E_RUN_BUSY",
                 f"Process {holder.pid}, which is at work on {run_id}, cannot be ended from here.",
@@ -520,8 +519,8 @@ class RunControl:
         _, permission = self._records.start_of(run_id, state.lineage)
         sealed = self._sealed(state)
         earlier = [run for run in (state, former) if run is not None]
-        sink, shell = self._here.sink(*earlier), self._here.shell_for(state.limits_in_force, self._shell)
-        agents, sources = self._here.agents, self._here.sources
+        sink, shell = self._here.sink(*earlier), self._here.shell_for(state.limits_in_force)
+        agents, sources = self._here.ports.agents, self._here.ports.sources
         if sealed is not None:
             given = self._here.restored(sealed)
             shell, agents, sources = shell.sealed(given), agents.sealed(given), sources.sealed(given)
@@ -536,9 +535,9 @@ class RunControl:
             state,
             shell=shell,
             sink=sink,
-            clock=self._here.clock,
+            clock=self._here.ports.clock,
             ledger=self._here.ledger,
-            logs=self._here.logs,
+            logs=self._here.ports.logs,
             observers=observers,
         )
         engine = Engine(
@@ -546,23 +545,23 @@ class RunControl:
             head,
             ledger=self._here.ledger,
             shell=shell,
-            toolbox=self._here.toolbox,
-            clock=self._here.clock,
+            toolbox=self._here.ports.toolbox,
+            clock=self._here.ports.clock,
             sink=sink,
-            workspace=self._here.workspace,
-            protection=self._here.protection,
-            expressions=self._here.expressions,
-            git_head=self._here.workspace.git_head,
+            workspace=self._here.ports.workspace,
+            protection=self._here.ports.protection,
+            expressions=self._here.ports.expressions,
+            git_head=self._here.ports.workspace.git_head,
             heard=heard,
             denied=narrowing.denied,
             contract_denied=narrowing.contract_denied,
             approval=permission.approval if permission is not None else None,
             bound=partial(self._bound_files, state, permission.approval if permission is not None else None),
-            panes=self._here.panes,
-            handlers=self._here.handlers,
+            panes=self._here.ports.panes,
+            handlers=self._here.ports.handlers,
             sources=sources,
             agents=agents,
-            doors=self._here.doors,
+            doors=self._here.ports.doors,
             unpermitted=narrowing.unpermitted,
             refuse=Refusals(self._here).record,
             secret=self._here.secret(self._here.settings()[0]),
@@ -572,12 +571,12 @@ class RunControl:
             observers=(following.log.observe, *observers, QuestionNotifier(self._here, state).observe),
         )
 
-        following.said = lambda step_id: self._here.sources.said(engine.key_of(step_id))
+        following.said = lambda step_id: self._here.ports.sources.said(engine.key_of(step_id))
 
         async def give_signs_of_life() -> None:
             while True:
                 await asyncio.sleep(BEAT_S)
-                self._here.lock.beat()
+                self._here.ports.lock.beat()
 
         async def follow() -> None:
             while True:
@@ -592,7 +591,7 @@ class RunControl:
         self._stop, self._carried_out = engine.stop, run_id
         beating, looking = asyncio.create_task(give_signs_of_life()), asyncio.create_task(follow())
         try:
-            await engine.carry_out(self._pid, self._boot_id)
+            await engine.carry_out(self._here.ports.pid, self._here.ports.boot_id)
         except Refused as refused:
             if refused.problems[0].code == "E_LEDGER_CONFLICT":
                 raise _taken_over(run_id) from refused
@@ -624,7 +623,7 @@ class RunControl:
         if bound is None:
             return None
         here, scripts = self._here, self._here.scripts(state.plan)
-        real = here.workspace.real_path
+        real = here.ports.workspace.real_path
         return BoundFiles(
             state, bound, tools=tools, scripts=scripts, contents=here.contents, shown=here.shown_path, real=real
         )
@@ -635,8 +634,8 @@ class RunControl:
         for plan in self._here.ledger.plans(open_only=True):
             other = plan.state.open_run
             if other is not None and other != state.run_id:
-                with suppress(Refused), self._here.lock.claim(other):
-                    self._shell.sweep(f"{state.workspace_identity.id}/{other}/")
+                with suppress(Refused), self._here.ports.lock.claim(other):
+                    self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{other}/")
 
     def _tell(self, report: RunReport, stream: str) -> None:
         """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
@@ -646,7 +645,7 @@ class RunControl:
 
     def report(self, run_id: RunId) -> RunReport:
         state, identity, _ = self._records.run(run_id)
-        holder, asked = self._here.lock.holder(run_id), None
+        holder, asked = self._here.ports.lock.holder(run_id), None
         if holder is not None:
             plan = self._records.lineage(state.lineage)
             if plan.stop_asked is not None and plan.stop_asked_at >= state.executor_at:
@@ -668,9 +667,9 @@ class RunControl:
 
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")
         stream, seen, ended = f"run/{run_id}", 0, False
-        said = _OutputTails(self._here.logs, run_id)
+        said = _OutputTails(self._here.ports.logs, run_id)
         while True:
-            at_work = self._here.lock.holder(run_id) is not None  # first: what it records last is read after that
+            at_work = self._here.ports.lock.holder(run_id) is not None  # first: what it records last is read after that
             for recorded in self._here.ledger.read(stream, seen):
                 seen, ended = recorded.seq, isinstance(recorded.event, RunFinished | RunCancelled)
                 for observe in observers:
@@ -697,13 +696,13 @@ class RunControl:
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("pause")
         state = self._refuse_ended(run_id)
         text = self._here.redactor(defaults=True).text(reason)
-        if self._here.lock.holder(run_id) is not None:
+        if self._here.ports.lock.holder(run_id) is not None:
             await self._ask(state, "paused", by, text)
             return self.report(run_id)
-        with self._here.lock.claim(run_id):
+        with self._here.ports.lock.claim(run_id):
             state = self._refuse_ended(run_id)
             if state.paused_by is None:
-                self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
+                self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
                 event = RunPaused(by=by, reason=text)
                 await self._here.ledger.append(
                     self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
@@ -721,7 +720,7 @@ class RunControl:
         run_id = self._records.find_run(ref)
         state = self._refuse_ended(run_id)
         text = self._here.redactor(defaults=True).text(reason)
-        if self._here.lock.holder(run_id) is not None:
+        if self._here.ports.lock.holder(run_id) is not None:
             await self._ask(state, status, by, text)
             holder = await self._answered(run_id)
             if holder is not None and not take_over:
@@ -733,7 +732,7 @@ class RunControl:
                 )
             if holder is not None:
                 self._end_executor(run_id, holder)
-        with self._here.lock.claim(run_id):
+        with self._here.ports.lock.claim(run_id):
             if not self._records.run(run_id)[0].finished:
                 await self._end_run(run_id, by, text, status)
         return self.report(run_id)
@@ -756,14 +755,14 @@ class RunControl:
         loop = asyncio.get_running_loop()
         until = loop.time() + ANSWERING_S
         # Nothing rings when a lock is let go.
-        while (holder := self._here.lock.holder(run_id)) is not None and loop.time() < until:  # noqa: ASYNC110
+        while (holder := self._here.ports.lock.holder(run_id)) is not None and loop.time() < until:  # noqa: ASYNC110
             await asyncio.sleep(LISTENING_S)
         return holder
 
     async def _end_run(self, run_id: RunId, by: Principal, reason: str, status: str) -> None:
         """End a run that nobody carries out, and whatever its executor left running."""
         state, _, head = self._records.run(run_id)
-        self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
+        self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
         head = await self._put_back(state, head)
         event = RunCancelled(by=by, reason=reason, status=status)
         while True:
@@ -783,7 +782,7 @@ class RunControl:
         from ordain.engine.follow import StepLog  # only a run needs it
 
         with suppress(Exception):  # it is only for readers
-            StepLog(run_id, self._here.ledger, self._here.logs).write()
+            StepLog(run_id, self._here.ledger, self._here.ports.logs).write()
 
     async def _put_back(self, state: RunState, head: str) -> str:
         """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
@@ -798,7 +797,7 @@ class RunControl:
             head = recorded.head
 
         with suppress(Refused):  # the run ends all the same; what was found changed is recorded
-            await Shield(state, self._here.protection, self._here.ledger).take_over(record)
+            await Shield(state, self._here.ports.protection, self._here.ledger).take_over(record)
         return head
 
 

@@ -10,7 +10,8 @@ from ordain.core.approval.approval import Principal
 from ordain.core.policy.stop import LIFT, StopOrder, StopReport
 from ordain.core.run.event import StopLifted, WorkspaceEvent, WorkStopped
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Append, StopSwitch
+from ordain.ports.ledger import Append
+from ordain.ports.machine import StopSwitch
 from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
@@ -23,7 +24,7 @@ class Stops:
 
     @property
     def _switch(self) -> StopSwitch:
-        switch = self._here.stop_switch
+        switch = self._here.ports.stop_switch
         assert switch is not None, "only real workspaces are stopped"
         return switch
 

@@ -27,7 +27,7 @@ from ordain.core.run.topic import (
 from ordain.core.run.wait import signal_of, signals_of, stream_of_signal
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
 from ordain.core.text.problem import Refused, closest, refuse
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 from ordain.records.surroundings import Surroundings
 
 # --- Topics ----------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Signals:
             if plan.state.open_run is None:
                 continue
             state = self._here.records.run(plan.state.open_run)[0]
-            executing = self._here.lock.holder(state.run_id) is not None
+            executing = self._here.ports.lock.holder(state.run_id) is not None
             for step_id in state.waiting:
                 key = signal_of(state.step(step_id))
                 record = state.steps[step_id]

@@ -45,9 +45,12 @@ from ordain.core.plan.expr import Expressions
 from ordain.core.run.event import WorkspaceOpened
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Clients, Ledger, StepDoor, Upstreams
+from ordain.ports.agent import StepDoor
+from ordain.ports.ledger import Former, Ledger, LedgerAccess
+from ordain.ports.machine import Clients
+from ordain.ports.ports import Ports
+from ordain.ports.tool import Upstreams
 from ordain.records.records import WORKSPACE_STREAM, Records
-from ordain.records.surroundings import Former, Surroundings
 
 
 def open_workspace(
@@ -108,19 +111,20 @@ def _open(
         state_directory(os.environ, workspace)  # refused where a real one would be
         return MemoryLedger()
 
-    def has_ledger() -> bool:
-        return ledger_of(workspace) is not None
-
     boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools, alone=alone)
     if taken := sources.registered().keys() & toolbox.definitions().keys():
         raise ValueError(f"two tools are called {min(taken)}")
-    here = Surroundings(
-        open_ledger=open_ledger,
-        ledger_exists=has_ledger,
-        empty_ledger=empty_ledger,
+    ports = Ports(
+        ledger=LedgerAccess(
+            open_ledger,
+            exists=lambda: ledger_of(workspace) is not None,
+            empty=empty_ledger,
+            former=cache(lambda: _former_ledger(workspace)),
+        ),
         workspace=DirectoryWorkspace(workspace),
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
+        shell=BashShell(workspace, room=shelf, alone=alone),
         toolbox=toolbox,
         handlers=PythonHandlers(handlers, workspace, alone=alone),
         sources=sources,
@@ -139,16 +143,12 @@ def _open(
         stop_switch=StopFiles(workspace, boot_id),
         host=LocalHost(workspace),
         sandbox=BubblewrapSandbox(workspace, *state_paths(), room=shelf, alone=alone),
-        former_ledger=cache(lambda: _former_ledger(workspace)),
         weaknesses=weaknesses(),
-        terminal=terminal,
-    )
-    return App(
-        here,
-        shell=BashShell(workspace, room=shelf, alone=alone),
         pid=os.getpid(),
         boot_id=boot_id,
+        terminal=terminal,
     )
+    return App(ports)
 
 
 def make_state(workspace: str | None) -> None:

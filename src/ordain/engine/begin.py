@@ -52,7 +52,7 @@ from ordain.core.text.limit import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.core.text.problem import Problem
 from ordain.engine.bound_file import BoundFiles
 from ordain.engine.result import Results
-from ordain.ports.ports import Panes
+from ordain.ports.agent import Panes
 from ordain.records.sink import Sink
 
 # --- Conditions ------------------------------------------------------------------------------------------------------

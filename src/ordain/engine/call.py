@@ -34,7 +34,9 @@ from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import Problem
 from ordain.core.text.secret import Secret
 from ordain.engine.perform.effects import how_it_ended
-from ordain.ports.ports import Clock, Command, Lost, Shell, Sources, Toolbox, ToolResult
+from ordain.ports.machine import Clock
+from ordain.ports.process import Command, Shell
+from ordain.ports.tool import Lost, Sources, Toolbox, ToolResult
 from ordain.records.sink import Sink
 
 CALLS_MAX = 10_000

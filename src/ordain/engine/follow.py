@@ -18,7 +18,10 @@ from ordain.core.report.report import AttemptOutput, Told, wire_line
 from ordain.core.run.event import Recorded
 from ordain.core.run.run_state import RunState
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Clock, Ledger, Observer, Shell, StepLogs
+from ordain.ports.ledger import Ledger, Observer
+from ordain.ports.machine import Clock
+from ordain.ports.process import Shell
+from ordain.ports.workspace import StepLogs
 from ordain.records.sink import Sink
 
 LOOK_S = 1.0

@@ -102,23 +102,12 @@ from ordain.engine.shield import Shield
 from ordain.engine.task import TaskPerformer
 from ordain.engine.verify import ask, verify
 from ordain.engine.wait import Waits
-from ordain.ports.ports import (
-    Agents,
-    Append,
-    Artifact,
-    Clock,
-    Doors,
-    Handlers,
-    Ledger,
-    Lost,
-    Observer,
-    Panes,
-    Protection,
-    Shell,
-    Sources,
-    Toolbox,
-    Workspace,
-)
+from ordain.ports.agent import Agents, Doors, Panes
+from ordain.ports.ledger import Append, Artifact, Ledger, Observer
+from ordain.ports.machine import Clock
+from ordain.ports.process import Shell
+from ordain.ports.tool import Handlers, Lost, Sources, Toolbox
+from ordain.ports.workspace import Protection, Workspace
 from ordain.records.records import Records
 from ordain.records.sink import Sink
 

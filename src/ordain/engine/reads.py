@@ -19,7 +19,7 @@ from ordain.core.run.topic import messages
 from ordain.core.task.work_item import Read
 from ordain.core.text.path import handed_fault, is_pattern
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Workspace
+from ordain.ports.workspace import Workspace
 from ordain.records.records import Records, instant
 from ordain.records.sink import Sink
 

@@ -17,7 +17,8 @@ from ordain.core.run.event import ProtectedChanged, RunEvent
 from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import FilesProtected, ProtectedFile, Settlement, StepState
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import Ledger, Protection, Saved
+from ordain.ports.ledger import Ledger
+from ordain.ports.workspace import Protection, Saved
 
 _NOTHING: tuple[Mapping[str, Saved], tuple[str, ...] | None] = ({}, None)
 Record = Callable[[RunEvent, tuple[bytes, ...]], Coroutine[Any, Any, None]]

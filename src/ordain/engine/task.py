@@ -31,7 +31,10 @@ from ordain.engine.call import AgentCalls, Calls, Record
 from ordain.engine.perform.effects import Performing, how_it_ended, is_structure, with_unread
 from ordain.engine.reads import Gathered, NothingGivenError, StepReads
 from ordain.engine.result import Results
-from ordain.ports.ports import Agents, Clock, Command, Doors, Finished, Lost, Said, Shell, ToolResult
+from ordain.ports.agent import Agents, Doors, Said
+from ordain.ports.machine import Clock
+from ordain.ports.process import Command, Finished, Shell
+from ordain.ports.tool import Lost, ToolResult
 from ordain.records.sink import Sink, in_parts
 
 WORDS_BYTES_MAX = 4 << 20

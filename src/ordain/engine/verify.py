@@ -21,7 +21,7 @@ from ordain.core.plan.model import Step, contract_of
 from ordain.core.plan.refs import as_variable, literal
 from ordain.core.policy.settings import Limits
 from ordain.core.run.step_event import Evidence, Verdict
-from ordain.ports.ports import Command, Finished, Shell
+from ordain.ports.process import Command, Finished, Shell
 from ordain.records.sink import Sink
 
 

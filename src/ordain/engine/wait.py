@@ -16,7 +16,9 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import StepState
 from ordain.core.run.wait import Settled
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Clock, Ledger, Workspace
+from ordain.ports.ledger import Append, Ledger
+from ordain.ports.machine import Clock
+from ordain.ports.workspace import Workspace
 from ordain.records.records import Records
 
 

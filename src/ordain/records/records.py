@@ -41,7 +41,7 @@ from ordain.core.run.step_event import AttemptEnded, Outcome
 from ordain.core.run.topic import apply_topic, stream_of_topic
 from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, locks_of, stream_of, stream_of_signal
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Append, Ledger
+from ordain.ports.ledger import Append, Ledger
 
 WORKSPACE_STREAM = "workspace"
 _RUNS_REMEMBERED = 50

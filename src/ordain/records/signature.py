@@ -17,7 +17,8 @@ from ordain.core.lineage.workspace import (
 )
 from ordain.core.run.event import ApproverEnrolled, ApproverRevoked, SignatureRefused, WorkspaceEvent
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Append, Credential
+from ordain.ports.ledger import Append
+from ordain.ports.machine import Credential
 from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
@@ -37,7 +38,7 @@ async def enroll(
         raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver enroll {credential.name} --by NAME")
     if vouching is not None:
         enrolled_approver(state, here, vouching.name)
-    key = here.keyring.public_key(credential.name) or here.keyring.create(credential)
+    key = here.ports.keyring.public_key(credential.name) or here.ports.keyring.create(credential)
     proof = await sign(here, credential, proof_of(identity.id, credential.name, key), by)
     signature = None
     if vouching is not None:
@@ -75,7 +76,7 @@ async def revoke_approver(
 
 def check_enrolling(here: Surroundings, name: str) -> None:
     """Raise Refused where a key of this name cannot be enrolled, whoever asks."""
-    state, key = here.workspace_state(), here.keyring.public_key(name)
+    state, key = here.workspace_state(), here.ports.keyring.public_key(name)
     if any(approver.name == name for approver in state.active):
         raise refuse("E_APPROVER", f"{name} is enrolled already.", command="ordain approver list")
     if key is not None and fingerprint(key) in state.approvers:
@@ -88,7 +89,7 @@ def enrolled_approver(state: WorkspaceState, here: Surroundings, name: str) -> A
     approver = next((one for one in state.active if one.name == name), None)
     if approver is None:
         raise refuse("E_APPROVAL_SIGNATURE", f"No key of {name} counts here.", command="ordain approver list")
-    if here.keyring.public_key(name) != approver.key:
+    if here.ports.keyring.public_key(name) != approver.key:
         raise refuse("E_APPROVAL_SIGNATURE", f"The key of {name} that counts here is not kept on this machine.")
     return approver
 
@@ -98,7 +99,7 @@ async def sign(here: Surroundings, credential: Credential, statement: bytes, by:
     if here.workspace_state().locked(here.now()):
         detail = f"{WRONG_PASSPHRASES_MAX} wrong passphrases were given within a minute."
         raise refuse("E_APPROVAL_RATE", detail, "Wait a minute, and look who tried.", command="ordain log")
-    signature = here.keyring.sign(credential, statement)
+    signature = here.ports.keyring.sign(credential, statement)
     if signature is not None:
         return signature
     event = SignatureRefused(name=credential.name, by=by)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from ordain.core.run.attempt import whole_seal
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.text.redaction import BLOCK_MAX, Hidden, Redactor
-from ordain.ports.ports import PART_BYTES, Artifact, Whole
+from ordain.ports.ledger import Artifact
+from ordain.ports.process import PART_BYTES, Whole
 
 TAIL_CHARACTERS = 4000
 """How much of an output stands in the ledger to be shown."""

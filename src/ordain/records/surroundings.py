@@ -7,9 +7,8 @@ Nothing here decides and nothing here is cached across events: each question is 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +20,6 @@ from ordain.core.lint.agent import agent_problem
 from ordain.core.lint.tool import unhandled
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import short_id
-from ordain.core.plan.expr import Expressions
 from ordain.core.plan.model import PLAN_VERSION, Plan, Step, all_steps, contract_of
 from ordain.core.plan.tool import (
     SHELL,
@@ -50,33 +48,10 @@ from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import CUT, Redactor
 from ordain.core.text.secret import Secret, named_secrets, secrets_within
 from ordain.documents.settings_in_force import in_force, says_enforce, sha256
-from ordain.ports.ports import (
-    Agents,
-    Append,
-    Archive,
-    Clock,
-    Copies,
-    Credential,
-    Doors,
-    Handlers,
-    Host,
-    Ids,
-    Keyring,
-    Ledger,
-    Notifier,
-    Panes,
-    Protection,
-    Sandbox,
-    Secrets,
-    Shell,
-    Sightings,
-    Sources,
-    StepLogs,
-    StopSwitch,
-    Toolbox,
-    Workspace,
-    WriterLock,
-)
+from ordain.ports.ledger import Append, Ledger
+from ordain.ports.machine import Credential
+from ordain.ports.ports import Ports
+from ordain.ports.process import Shell
 from ordain.records.records import WORKSPACE_STREAM, Records
 from ordain.records.sink import Sink
 
@@ -84,85 +59,33 @@ REMEMBERED_MAX = 16_384
 """How long a secret may be that is searched for again because it was hidden before."""
 
 
-class Former(NamedTuple):
-    """The ledger that a directory had under a path that is gone."""
-
-    path: str
-    governed: bool
-    """Whether somebody trusted a configuration or enrolled a key in it."""
-
-
 class Surroundings(msgspec.Struct, kw_only=True):
-    """The ports, and the questions that several verbs ask of them. The ledger is opened by the first that needs it."""
+    """The ports, and the questions that several verbs ask of them."""
 
-    open_ledger: Callable[[], Ledger]
-    ledger_exists: Callable[[], bool]
-    empty_ledger: Callable[[], Ledger]
-    """What is looked into while nothing is recorded here: looking makes no file."""
-    workspace: Workspace
-    protection: Protection
-    expressions: Callable[[], Expressions]
-    """The expression language, made when something is asked in it."""
-    toolbox: Toolbox
-    handlers: Handlers
-    sources: Sources
-    agents: Agents
-    clock: Clock
-    ids: Ids
-    lock: WriterLock
-    keyring: Keyring
-    notifier: Notifier
-    copies: Copies
-    logs: StepLogs
-    secrets: Secrets
-    archive: Archive
-    sightings: Sightings
-    host: Host
-    stop_switch: StopSwitch | None = None
-    """What stops all work here, where there is such a thing."""
-    doors: Doors | None = None
-    """How agents reach the tools of their steps, where they can."""
-    panes: Panes | None = None
-    """The panes there are, where something can look at them."""
-    sandbox: Sandbox | None = None
-    """Where commands run at trust tier 1, where there is such a place."""
-    former_ledger: Callable[[], Former | None] = lambda: None
-    """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
-    weaknesses: tuple[Problem, ...] = ()
-    """What every approver should know of this platform."""
-    terminal: bool = False
-    """Whether a person's terminal is behind this: only then can a principal be one."""
-    opened: Ledger | None = None
+    ports: Ports
     redacting: tuple[object, Redactor] | None = None
     """The redactor in use, and the settings it was made for."""
 
     @property
     def ledger(self) -> Ledger:
-        if self.opened is None:
-            if not self.ledger_exists():
-                self.refuse_moved()
-            self.opened = self.open_ledger()
-        return self.opened
+        return self.ports.ledger.open()
 
     @property
     def records(self) -> Records:
-        if self.has_ledger():
-            return Records(self.ledger)
-        self.refuse_moved()
-        return Records(self.empty_ledger())
+        return Records(self.ports.ledger.look())
 
     def has_ledger(self) -> bool:
         """Whether anything was ever recorded here; asking must not make a ledger."""
-        return self.opened is not None or self.ledger_exists()
+        return self.ports.ledger.exists()
 
     def now(self) -> Instant:
-        return self.clock.now()
+        return self.ports.clock.now()
 
     # --- Whether anything may be done ------------------------------------------------------------------------------
 
     def stops(self) -> tuple[StopOrder, ...]:
         """What stops work here."""
-        return self.stop_switch.read() if self.stop_switch is not None else ()
+        return self.ports.stop_switch.read() if self.ports.stop_switch is not None else ()
 
     def refuse_stopped(self) -> None:
         """Raise Refused while work is stopped here."""
@@ -173,7 +96,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def is_pretended(self, by: Principal) -> bool:
         """Whether somebody says they sit at a terminal, and no terminal is behind this; or a subclass could say it."""
-        return type(by) is not Principal or (by.channel == Channel.TERMINAL and not self.terminal)
+        return type(by) is not Principal or (by.channel == Channel.TERMINAL and not self.ports.terminal)
 
     def refuse_pretended(self, by: Principal) -> None:
         """Raise Refused where a principal is not what it says it is."""
@@ -187,14 +110,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def workspace_state(self) -> WorkspaceState:
         """What the workspace's own stream adds up to; empty before anything was recorded."""
-        return self.records.workspace(self.keyring.verify) if self.has_ledger() else WorkspaceState()
+        return self.records.workspace(self.ports.keyring.verify) if self.has_ledger() else WorkspaceState()
 
     async def identity(self) -> WorkspaceIdentity:
         """Which directory this is now, under the id minted for it when it was first used."""
-        path, device, inode = self.workspace.identity()
+        path, device, inode = self.ports.workspace.identity()
         known = self.records.workspace_id()
         if known is None:
-            minted = WorkspaceIdentity(id=self.ids.mint("WS-"), path=path, device=device, inode=inode)
+            minted = WorkspaceIdentity(id=self.ports.ids.mint("WS-"), path=path, device=device, inode=inode)
             try:
                 await self.ledger.append(
                     self.now(),
@@ -206,17 +129,6 @@ class Surroundings(msgspec.Struct, kw_only=True):
             known = self.records.workspace_id()
             assert known is not None
         return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
-
-    def refuse_moved(self) -> None:
-        """Raise Refused where a new record would leave behind what somebody trusted or enrolled for this directory."""
-        former = self.former_ledger()
-        if former is not None and former.governed:
-            raise refuse(
-                "E_WORKSPACE_MOVED",
-                "This directory looks like one that was moved here, and people had trusted settings or enrolled keys.",
-                f"If it is another directory, move {former.path} away.",
-                command=f"ordain audit restore {shlex.quote(former.path)}",
-            )
 
     # --- Settings --------------------------------------------------------------------------------------------------
 
@@ -235,10 +147,10 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 "Somebody wrote it without an enrolled key; look at the whole record before anything else.",
                 command="ordain audit verify",
             )
-        text = self.workspace.configuration()
+        text = self.ports.workspace.configuration()
         settings, differs = in_force(state.trusted.text if state.trusted is not None else None, text)
         digest = state.trusted.digest if state.trusted is not None else "defaults"
-        unread = self.secrets.known((), settings.secret_files)[1] if settings.secret_files else ()
+        unread = self.ports.secrets.known((), settings.secret_files)[1] if settings.secret_files else ()
         notices = (
             *map(stop_notice, self.stops()),
             *(
@@ -246,7 +158,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 for file in unread
             ),
         )
-        if not self.has_ledger() and (former := self.former_ledger()) is not None:
+        if not self.has_ledger() and (former := self.ports.ledger.former()) is not None:
             moved = Problem(
                 code="W_WORKSPACE_MOVED",
                 detail="This directory looks like one that was moved here: nothing of its record counts any more.",
@@ -275,10 +187,10 @@ class Surroundings(msgspec.Struct, kw_only=True):
     def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
         for looking must stay quick."""
-        settings = self.settings()[0] if self.opened is not None and not defaults else Settings()
+        settings = self.settings()[0] if self.ports.ledger.opened is not None and not defaults else Settings()
         wanted = (secret_variables(settings), settings.secret_files)
         if self.redacting is None or self.redacting[0] != wanted:
-            self.redacting = (wanted, Redactor(self.secrets.known(*wanted)[0]))
+            self.redacting = (wanted, Redactor(self.ports.secrets.known(*wanted)[0]))
         return self.redacting[1]
 
     def sink(self, *earlier: RunState) -> Sink:
@@ -321,19 +233,21 @@ class Surroundings(msgspec.Struct, kw_only=True):
         for name, source in settings.sources.items():
             if wanted is None or name in wanted:
                 try:
-                    said = self.sources.definitions(name, source, secret)
+                    said = self.ports.sources.definitions(name, source, secret)
                     found |= {one: self._clean(tool) for one, tool in said.items()}
                 except Refused as refused:
                     problems[name] = refused.problems[0]
-        own = {**self.sources.registered(), **settings.actions, **self.handlers.registered()}
-        built_in = self.toolbox.definitions()
+        own = {**self.ports.sources.registered(), **settings.actions, **self.ports.handlers.registered()}
+        built_in = self.ports.toolbox.definitions()
         return {**built_in, **found, **own, **built_in}, problems
 
     def asked_tools(self, plan: Plan, sealed: SealedEnvironment | None) -> AbstractContextManager[None]:
         """Ask the sources of a plan's tools once, as its run will start them; what they say counts until the end."""
         settings = self.settings()[0]
         wanted = {name: settings.sources[name] for name in called(plan) if name in settings.sources}
-        return self.sources.asked(wanted, self.secret(settings), self.restored(sealed) if sealed is not None else None)
+        return self.ports.sources.asked(
+            wanted, self.secret(settings), self.restored(sealed) if sealed is not None else None
+        )
 
     def _clean(self, tool: ToolDefinition) -> ToolDefinition:
         """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""
@@ -345,7 +259,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def secret(self, settings: Settings) -> Secret:
         """The secrets that a call may be handed, by the names of their variables."""
-        known = self.secrets.known(settings.secret_env, ())[0]
+        known = self.ports.secrets.known(settings.secret_env, ())[0]
         return known.get
 
     def kept_tools(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
@@ -369,7 +283,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     def known_agents(self, settings: Settings) -> Mapping[str, Agent]:
         """Everybody who can be given tasks. What the program that uses us has registered goes before what the
         configuration says."""
-        return {**settings.agents, **self.agents.registered()}
+        return {**settings.agents, **self.ports.agents.registered()}
 
     def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
         """Those of them who cannot be started here now, and why, as far as can be told."""
@@ -378,11 +292,11 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def agent_fault(self, agent: Agent, tier: int, settings: Settings) -> str | None:
         """Why an agent cannot be started here at a trust tier; None where it can, as far as can be told."""
-        fault = self.agents.fault(agent)
+        fault = self.ports.agents.fault(agent)
         program = agent.command or ((agent.preset,) if agent.preset is not None else ())
-        if fault is not None or not tier or not program or self.sandbox is None:
+        if fault is not None or not tier or not program or self.ports.sandbox is None:
             return fault
-        return self.sandbox.unseen(sandbox_limits(settings), program, (*settings.env, *agent.env))
+        return self.ports.sandbox.unseen(sandbox_limits(settings), program, (*settings.env, *agent.env))
 
     def refuse_agents(self, plan: Plan, settings: Settings) -> None:
         """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run
@@ -429,7 +343,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
         if any(contract_of(step) is not None for step in steps):
             used[SHELL.name] = SHELL
         agents = self.kept_agents(plan, settings)
-        digests = self.workspace.digests(operand_paths(plan, tools, agents.values()), operand_patterns(plan))
+        digests = self.ports.workspace.digests(operand_paths(plan, tools, agents.values()), operand_patterns(plan))
         operands = {self.shown_path(path): self._sealed(what) for path, what in digests.items()}
         operands |= self.command_files(plan)
         return Base(
@@ -441,13 +355,13 @@ class Surroundings(msgspec.Struct, kw_only=True):
             config=config,
             operands=dict(sorted(operands.items())),
             commands=True,
-            git_head=(self.workspace.git_head() or "none") if settings.bind_git_head else None,
+            git_head=(self.ports.workspace.git_head() or "none") if settings.bind_git_head else None,
             environment=self.environment(plan, settings),
         )
 
     def scripts(self, plan: Plan) -> Mapping[str, Script]:
         """The commands and contracts of a plan taken apart."""
-        return self.workspace.scripts(command_texts(all_steps(plan)))
+        return self.ports.workspace.scripts(command_texts(all_steps(plan)))
 
     def named_files(self, plan: Plan) -> tuple[NamedFiles, ...]:
         """What the commands of each step of a plan name, in their order."""
@@ -462,14 +376,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def contents(self, paths: Collection[str], patterns: Collection[str]) -> dict[str, str]:
         """What is in the files that commands name, by path, as it may stand in the ledger."""
-        found = self.workspace.contents(paths, patterns)
+        found = self.ports.workspace.contents(paths, patterns)
         return {self.shown_path(path): self._sealed(what) for path, what in found.items()}
 
     # --- The environment -------------------------------------------------------------------------------------------
 
     def environment(self, plan: Plan, settings: Settings) -> SealedEnvironment:
         """What a run of this plan would get of the environment here and now, as an approval seals it."""
-        found, redactor = self.host.variables(self._variable_names(plan, settings)), self.redactor()
+        found, redactor = self.ports.host.variables(self._variable_names(plan, settings)), self.redactor()
 
         def is_secret(name: str, value: str) -> bool:
             return is_secret_variable(name, settings) or redactor.text(value) != value
@@ -486,7 +400,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
         return tuple(sorted(names))
 
     def _programs(self, plan: Plan, settings: Settings, *, own: bool = False) -> Mapping[str, str]:
-        return self.host.programs(("bash", "bwrap") if tier_of(plan, settings.tier) else ("bash",), own=own)
+        return self.ports.host.programs(("bash", "bwrap") if tier_of(plan, settings.tier) else ("bash",), own=own)
 
     def _seal(self, data: bytes) -> str:
         """Without a ledger nothing is kept or compared, and there is no key."""
@@ -496,18 +410,18 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """What here does not fit what was sealed, in words; with a plan, which programs a run of it would use too. With
         `own` no variable chooses those: nobody has approved what was sealed."""
         programs = self._programs(plan, self.settings()[0], own=own) if plan is not None else None
-        return tuple(misfits(sealed, self.host.variables(sealed.secrets), self._seal, programs))
+        return tuple(misfits(sealed, self.ports.host.variables(sealed.secrets), self._seal, programs))
 
     def restored(self, sealed: SealedEnvironment) -> RunEnvironment:
         """What a run is given of the environment."""
-        return restore(sealed, self.host.variables(sealed.secrets))
+        return restore(sealed, self.ports.host.variables(sealed.secrets))
 
     def unusual(self, plan: Plan, settings: Settings) -> tuple[str, ...]:
         """What an approver should know of the environment that a run of this plan would get."""
-        found, clean = self.host.variables(self._variable_names(plan, settings)), self.redactor().text
+        found, clean = self.ports.host.variables(self._variable_names(plan, settings)), self.redactor().text
         shown = {name: clean(value) for name, value in found.items() if not is_secret_variable(name, settings)}
-        workspace = self.workspace.identity()[0]
-        return tuple(map(clean, unusual(found, shown, workspace, self.host.home(), self.host.look_at)))
+        workspace = self.ports.workspace.identity()[0]
+        return tuple(map(clean, unusual(found, shown, workspace, self.ports.host.home(), self.ports.host.look_at)))
 
     def shown_path(self, path: str) -> str:
         """A file's name as it may stand in the ledger; one with a secret in it is told from others by its seal."""
@@ -524,7 +438,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             workspace=await self.identity(),
             base=self.base(plan),
             tier=tier,
-            now=self.clock.moment(),
+            now=self.ports.clock.moment(),
             misfits=lambda sealed: self.misfits(sealed, plan),
         )
 
@@ -536,7 +450,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             return None
         if tier > STRONGEST:
             return f"this version knows none above {STRONGEST}"
-        return self.sandbox.fault() if self.sandbox is not None else "there is no sandbox"
+        return self.ports.sandbox.fault() if self.ports.sandbox is not None else "there is no sandbox"
 
     def refuse_tier(self, tier: int) -> None:
         """Raise Refused where a trust tier cannot be had here now: nothing runs at a weaker one instead."""
@@ -544,10 +458,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
         if fault is not None:
             raise Refused([tier_problem(tier, fault)])
 
-    def shell_for(self, limits: Limits, shell: Shell) -> Shell:
-        """What runs the commands of a run: this shell at tier 0, and above it only the sandbox."""
+    def shell_for(self, limits: Limits) -> Shell:
+        """What runs the commands of a run: our shell at tier 0, and above it only the sandbox."""
         self.refuse_tier(limits.tier)
-        return self.sandbox.shell(limits.sandbox) if limits.tier and self.sandbox is not None else shell
+        return (
+            self.ports.sandbox.shell(limits.sandbox)
+            if limits.tier and self.ports.sandbox is not None
+            else self.ports.shell
+        )
 
     # --- Signing ---------------------------------------------------------------------------------------------------
 
@@ -569,14 +487,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """Tell whoever the settings name that something waits or has ended; what becomes of that changes nothing."""
         command = self.settings()[0].notify
         if command:
-            message = {"kind": kind, "workspace": self.workspace.identity()[0], **values}
-            self.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
+            message = {"kind": kind, "workspace": self.ports.workspace.identity()[0], **values}
+            self.ports.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
 
     def drift(self, state: PlanState) -> tuple[Problem, ...]:
         """A notice when the document a plan was prepared from says something else by now."""
         if state.document is None:
             return ()
-        data = self.workspace.document(state.document)
+        data = self.ports.workspace.document(state.document)
         if data is not None and sha256(data) == state.document_sha256:
             return ()
         change = "is gone" if data is None else "has changed"

@@ -20,7 +20,9 @@ from ordain.core.plan.failure import Escalate, Retry
 from ordain.core.plan.model import Step
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.event import Recorded
-from ordain.ports.ports import Append, Command, Credential, Finished, Ledger
+from ordain.ports.ledger import Append, Ledger
+from ordain.ports.machine import Credential
+from ordain.ports.process import Command, Finished
 from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario, World

@@ -21,7 +21,8 @@ from ordain.adapters.process.outside import program as find_program
 from ordain.core.policy.agent import MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment
 from ordain.core.task.work_item import WorkItem
-from ordain.ports.ports import Invocation, Said, StepServer, ToolResult
+from ordain.ports.agent import Invocation, Said, StepServer
+from ordain.ports.tool import ToolResult
 
 WORD_BYTES_MAX = (128 << 10) - 1
 """What Linux takes for one word of a command, but for the NUL at its end."""

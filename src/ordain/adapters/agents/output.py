@@ -15,7 +15,8 @@ import msgspec
 
 from ordain.core.run.step_event import Usage
 from ordain.core.text.limit import INTEGER_MAX
-from ordain.ports.ports import Finished, Said
+from ordain.ports.agent import Said
+from ordain.ports.process import Finished
 
 NOTHING = "it ended without a word of the model"
 UNREAD = "what it wrote is not the JSON that it was to write"

@@ -22,7 +22,8 @@ from ordain.adapters.agents import output
 from ordain.adapters.sandbox.sandbox import HOME
 from ordain.core.policy.agent import Agent
 from ordain.core.task.work_item import WorkItem
-from ordain.ports.ports import Finished, Invocation, Said, StepServer
+from ordain.ports.agent import Invocation, Said, StepServer
+from ordain.ports.process import Finished
 
 SERVER = "ordain"
 """What the step's own tool server is called in every host."""

@@ -22,7 +22,8 @@ from ordain.core.policy.agent import Agent
 from ordain.core.run.prompt import AGENT_CANNOT, CANNOT, cannot_words
 from ordain.core.run.spending import read_usage
 from ordain.core.task.work_item import WorkItem
-from ordain.ports.ports import Invocation, Said, StepServer, ToolResult
+from ordain.ports.agent import Invocation, Said, StepServer
+from ordain.ports.tool import ToolResult
 
 
 def python_invocation(agent: Agent, item: WorkItem, server: StepServer | None) -> Invocation:

@@ -34,7 +34,7 @@ from ordain.adapters.workspace.openat import sync
 from ordain.core.ledger import chain
 from ordain.core.ledger.link import Tip
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Ledger
+from ordain.ports.ledger import Ledger
 
 # --- Ledger backup ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ordain.adapters.workspace.openat import reason
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import Holder
+from ordain.ports.machine import Holder
 
 ENDING_S = 5.0
 """How long a killed process may take to let go."""

@@ -17,7 +17,7 @@ from ordain.core.ledger import chain
 from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import Recorded, ids_named
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 if TYPE_CHECKING:
     import asyncio

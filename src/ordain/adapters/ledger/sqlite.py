@@ -51,7 +51,7 @@ from ordain.core.ledger.summary import PlanSummary
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import Recorded
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import Append
+from ordain.ports.ledger import Append
 
 LOOKUP_MAX = 10
 LISTENING_S = 0.1

@@ -50,7 +50,7 @@ from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import Recorded, ids_named
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Append, Artifact
+from ordain.ports.ledger import Append, Artifact
 
 QUICK_S = 0.002
 """As long as commits take less than this on average, they are made on the event loop."""

@@ -42,7 +42,7 @@ from ordain.adapters.process.process import (
 from ordain.adapters.process.spool import USAGE, Spool, UsageFile
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment, absolute_parts
 from ordain.core.text.problem import Refused
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 
 if TYPE_CHECKING:
     import asyncio

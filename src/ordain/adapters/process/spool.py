@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
-from ordain.ports.ports import PART_BYTES, Whole
+from ordain.ports.process import PART_BYTES, Whole
 
 # --- Spool -----------------------------------------------------------------------------------------------------------
 

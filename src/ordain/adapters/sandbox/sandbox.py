@@ -30,7 +30,7 @@ from ordain.adapters.workspace.openat import open_directory, open_parent, open_r
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment
 from ordain.core.policy.tier import SandboxLimits, Writable, writable
 from ordain.core.text.control import is_control
-from ordain.ports.ports import Command, Finished
+from ordain.ports.process import Command, Finished
 
 HOME = "/tmp/home"
 """Private, empty, and gone with the command."""

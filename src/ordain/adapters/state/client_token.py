@@ -15,7 +15,7 @@ import msgspec
 from ordain.adapters.state.private_file import PrivateFiles
 from ordain.core.plan.value import Instant
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import Client
+from ordain.ports.machine import Client
 
 TOKEN_HEAD = "ordain_mcp_"
 """How a token begins: `core.token_shape` knows it by that, wherever it is written or shown."""

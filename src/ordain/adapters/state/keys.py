@@ -20,7 +20,7 @@ from ordain.adapters.state.private_file import PrivateFiles
 from ordain.core.approval.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.text.problem import refuse
-from ordain.ports.ports import Credential
+from ordain.ports.machine import Credential
 
 # --- Keys ------------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import ordain
 from ordain.core.task.offer import DOOR, SERVER, TOKEN
-from ordain.ports.ports import Behind, StepServer
+from ordain.ports.agent import Behind, StepServer
 
 _START = (
     "import runpy, sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root); "

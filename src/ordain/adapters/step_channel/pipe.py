@@ -17,7 +17,7 @@ import msgspec
 from ordain.adapters.step_channel.lines import PipeLines
 from ordain.core.task.offer import CallAnswer, Offer
 from ordain.core.text.problem import Problem
-from ordain.ports.ports import Behind
+from ordain.ports.agent import Behind
 
 # --- Door pairs ------------------------------------------------------------------------------------------------------
 

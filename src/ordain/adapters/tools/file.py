@@ -32,7 +32,7 @@ from ordain.core.plan.tool import DEFINITIONS, ToolDefinition
 from ordain.core.policy.path_use import ABSENT
 from ordain.core.text.control import is_control, is_repository
 from ordain.core.text.path import OFF_LIMITS, path_fault
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 
 # --- Moving ----------------------------------------------------------------------------------------------------------
 # Entries of directories moved and taken away, each by its name in a directory that is held; no link is followed.

@@ -21,7 +21,7 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolParameter
 from ordain.core.policy.tier import Address, header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -29,7 +29,7 @@ from ordain.core.plan.tool import ToolDefinition, ToolSource
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.text.problem import Refused, refuse
 from ordain.core.text.secret import Secret, SecretMissing, filled_secrets
-from ordain.ports.ports import Lost, ToolResult
+from ordain.ports.tool import Lost, ToolResult
 
 if TYPE_CHECKING:
     import mcp

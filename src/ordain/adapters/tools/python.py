@@ -19,7 +19,7 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, handler_name, operation_name
 from ordain.core.text.problem import Refused, refuse
 from ordain.core.text.schema import understood
-from ordain.ports.ports import ToolResult
+from ordain.ports.tool import ToolResult
 
 # --- Python calls ----------------------------------------------------------------------------------------------------
 # Calling Python that others wrote: so that nothing goes on behind anybody's back, and what it gives back as JSON can

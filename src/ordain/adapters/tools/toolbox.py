@@ -19,7 +19,7 @@ from ordain.core.plan.tool import COMMANDS, DEFINITIONS, ToolDefinition, ToolSou
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.text.problem import Refused, closest, refuse
 from ordain.core.text.secret import Secret
-from ordain.ports.ports import Toolbox, ToolResult
+from ordain.ports.tool import Toolbox, ToolResult
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -23,7 +23,7 @@ from ordain.adapters.state.directory import state_directory, workspace_directory
 from ordain.core.plan.tool import ToolSource
 from ordain.core.text.problem import Refused
 from ordain.core.text.secret import Secret, SecretMissing, filled_secrets
-from ordain.ports.ports import Unreached, Upstream
+from ordain.ports.tool import Unreached, Upstream
 
 CAME_MAX = 16
 """How many messages of a server wait for a client that is slow to read; then the server waits, too."""

@@ -33,7 +33,7 @@ from ordain.adapters.workspace.operand import PatternLook, operand_pattern
 from ordain.core.policy.loading import CACHED, LoadingRules, is_cached
 from ordain.core.run.step_event import ProtectedFile
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.ports import Saved
+from ordain.ports.workspace import Saved
 
 FILES_MAX = 10_000
 """How many files a plan, or a step, may protect."""

@@ -32,20 +32,10 @@ from ordain.core.text.secret import Secret
 from ordain.engine.perform.deadline import Deadlines
 from ordain.engine.result import Results
 from ordain.engine.verify import signal_name
-from ordain.ports.ports import (
-    Artifact,
-    Clock,
-    Command,
-    Finished,
-    Handlers,
-    Ledger,
-    Lost,
-    Shell,
-    Sources,
-    Toolbox,
-    ToolResult,
-    Whole,
-)
+from ordain.ports.ledger import Artifact, Ledger
+from ordain.ports.machine import Clock
+from ordain.ports.process import Command, Finished, Shell, Whole
+from ordain.ports.tool import Handlers, Lost, Sources, Toolbox, ToolResult
 from ordain.records.sink import Sink, in_parts
 
 

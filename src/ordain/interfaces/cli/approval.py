@@ -12,7 +12,7 @@ from ordain.core.text.problem import refuse
 from ordain.interfaces.cli.session import Session
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.run import Style
-from ordain.ports.ports import Credential
+from ordain.ports.machine import Credential
 
 
 def check_approvable(session: Session, review: Review, name: str | None, *, sign: bool) -> str | None:

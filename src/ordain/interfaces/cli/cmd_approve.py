@@ -20,7 +20,7 @@ from ordain.interfaces.robot.results.people import ApproversResult, RevokedResul
 from ordain.interfaces.view.audit import approver_line
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.text import visible
-from ordain.ports.ports import Credential
+from ordain.ports.machine import Credential
 
 
 @command()

@@ -25,7 +25,8 @@ from ordain.interfaces.robot.results.runs import BegunResult, QueuedResult, earl
 from ordain.interfaces.view.event import change_of
 from ordain.interfaces.view.next_command import after_run
 from ordain.interfaces.view.run import MANY_STEPS, run_lines
-from ordain.ports.ports import Credential, Observer
+from ordain.ports.ledger import Observer
+from ordain.ports.machine import Credential
 
 no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse where another run is at work.")
 """For commands that carry out a run: otherwise it is waited until there is a place for it."""

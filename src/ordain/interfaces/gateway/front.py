@@ -13,7 +13,7 @@ from ordain.core.approval.approval import Channel, Principal
 from ordain.core.guard.call import Call, Met
 from ordain.core.text.problem import closest, refuse
 from ordain.interfaces.mcp.next_calls import from_anywhere_in
-from ordain.ports.ports import Unreached, Upstream, Upstreams
+from ordain.ports.tool import Unreached, Upstream, Upstreams
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):

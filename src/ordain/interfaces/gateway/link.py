@@ -17,7 +17,7 @@ import msgspec
 
 from ordain.core.text.problem import Refused
 from ordain.interfaces.gateway.wire import Id, Message, meta_of, notification, params_of
-from ordain.ports.ports import Unreached, Upstream
+from ordain.ports.tool import Unreached, Upstream
 
 GREET_S = 30.0
 """How long a server may take to start and to answer what it is asked at first."""

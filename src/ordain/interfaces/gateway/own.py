@@ -13,7 +13,7 @@ from typing import Any
 
 from ordain.interfaces.gateway.front import Caller
 from ordain.interfaces.mcp.surface import Workspaces
-from ordain.ports.ports import Upstream
+from ordain.ports.tool import Upstream
 
 _RESOURCES = {"subscribe": True, "listChanged": True}
 OWN_CAPABILITIES: Mapping[bool, Mapping[str, Any]] = {

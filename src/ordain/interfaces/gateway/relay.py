@@ -39,7 +39,7 @@ from ordain.interfaces.gateway.wire import (
     params_of,
 )
 from ordain.interfaces.robot import envelope as robot
-from ordain.ports.ports import Unreached
+from ordain.ports.tool import Unreached
 
 PAGES_MAX = 100
 LATE_S = 5.0

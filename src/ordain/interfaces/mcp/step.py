@@ -20,7 +20,7 @@ from ordain.core.task.offer import CallAnswer, Offer
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.mcp.subscription import Context
 from ordain.interfaces.mcp.tasks import refusal_words
-from ordain.ports.ports import StepDoor
+from ordain.ports.agent import StepDoor
 
 _INSTRUCTIONS = (
     "The tools of the step that you carry out, and no others. Paths are those of the workspace, wherever you yourself "

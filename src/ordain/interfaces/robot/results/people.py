@@ -8,7 +8,7 @@ import msgspec
 
 from ordain.core.approval.signature import fingerprint
 from ordain.core.lineage.workspace import Approver
-from ordain.ports.ports import Client
+from ordain.ports.machine import Client
 
 
 class EnrolledApprover(Approver, frozen=True, kw_only=True):
