@@ -27,7 +27,6 @@ LONG_MODULES = {
     "core/report/report.py",
     "engine/loop.py",
     "interfaces/gateway/relay.py",
-    "ports/ports.py",
 }
 """Modules over 600 lines. Each of these lists may only shrink: take off what you have made smaller."""
 LONG_FUNCTIONS = {
