@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.process.notifier import CommandNotifier
+from ordain.adapters.process.outside import CommandNotifier
 from tests.patience import PATIENCE_S, hang_guard
 
 MESSAGE = b'{"kind":"finished","title":"T\\u00e4glich"}'

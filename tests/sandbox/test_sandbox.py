@@ -18,8 +18,8 @@ import pytest
 import ordain
 from ordain.adapters.process import host as local_host
 from ordain.adapters.process.bash import BashShell
+from ordain.adapters.process.outside import our_python
 from ordain.adapters.process.process import children_of_us
-from ordain.adapters.process.program_file import our_python
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox, SandboxedShell
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import find_workspace

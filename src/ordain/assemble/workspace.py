@@ -17,7 +17,7 @@ from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.host import LocalHost
-from ordain.adapters.process.notifier import CommandNotifier
+from ordain.adapters.process.outside import CommandNotifier
 from ordain.adapters.process.process import weaknesses
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.adapters.state.client_token import FileClients

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -59,6 +58,8 @@ class LocalAgents:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[str]:
+        import tempfile  # most runs have no task
+
         path = tempfile.mkdtemp(prefix="ordain-agent-", dir=self._outside(tempfile.gettempdir()))
         try:
             yield path

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ordain.adapters.agents import python_agent
 from ordain.adapters.agents.python_work import Cannot, Work
-from ordain.adapters.process.program_file import our_python
+from ordain.adapters.process.outside import our_python
 from ordain.adapters.tools.python import called, result_of
 from ordain.core.policy.agent import Agent
 from ordain.core.run.prompt import AGENT_CANNOT, CANNOT, cannot_words

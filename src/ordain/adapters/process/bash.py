@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import msgspec
 
 from ordain.adapters.process.host import program_path
+from ordain.adapters.process.outside import filled, found_outside, private_directory
 from ordain.adapters.process.process import (
     MARK,
     SERVERS,
@@ -45,7 +46,7 @@ from ordain.core.text.problem import Refused
 from ordain.ports.process import Command, Finished
 
 if TYPE_CHECKING:
-    import asyncio
+    pass
 
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
@@ -153,12 +154,6 @@ class BashShell:
 
     def _outside(self, command: Command, held: contextlib.ExitStack) -> Command:
         """A command whose program is found outside the workspace, and which may run outside it, too."""
-        from ordain.adapters.process.outside import (  # they need more than commands do
-            filled,
-            found_outside,
-            private_directory,
-        )
-
         argv = filled(command.argv, self._workspace) if command.apart else command.argv
         argv = found_outside(argv, command.env.get("PATH", PLAIN_PATH), self._workspace)
         room = str(held.enter_context(private_directory(self._workspace))) if command.apart else command.directory
@@ -329,14 +324,15 @@ class _Output:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._descriptor, self._read, loop)
+
+        def read() -> None:
+            if self._take() is False:
+                loop.remove_reader(self._descriptor)
+
+        loop.add_reader(self._descriptor, read)
         try:
             yield
         finally:
-            loop.remove_reader(self._descriptor)
-
-    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._take() is False:
             loop.remove_reader(self._descriptor)
 
     def drain(self) -> None:

@@ -13,15 +13,19 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ordain.adapters.process.program_file import our_python, unseen_file
+import ordain
 from ordain.adapters.state.directory import state_directory
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.plan.command import variable_fault
 from ordain.core.policy.program import WORKSPACE_WORD, code_words
 from ordain.core.policy.sealing import PLAIN_PATH
+from ordain.core.text.problem import Refused
 
 CODE_BYTES_MAX = 16 << 20
 _PROGRAMS = (b"#!", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
@@ -187,3 +191,120 @@ def _is_program(word: str) -> bool:
                 with path.open("rb") as file:
                     return file.read(4).startswith(_PROGRAMS)
     return False
+
+
+# --- The files that starting a program opens -------------------------------------------------------------------------
+# As far as its words, links and first line say. A sandbox that lacks one of them can start nothing, and what a shell
+# would say of that helps nobody.
+
+_FIRST_LINE = 256
+_DEPTH = 4
+"""How many interpreters of interpreters are looked at; the kernel goes no further either."""
+_LINKS = 40
+_PATH_MAX = 4096
+_INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|lua|bash|sh|dash|zsh|ksh|fish)[\d.]*")
+"""Programs that are handed the file that they run."""
+_NO_FILE = ("-c", "-m")
+"""What tells them to run something else."""
+
+
+def unseen_file(argv: Sequence[str], search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
+    """The file without which a program cannot be started where only some files are seen: itself, where its links end,
+    what interprets it, or what it is to interpret. None where nothing is missing, and where there is no such program at
+    all, which whoever starts it says. `search` is the PATH, `directory` where it is started."""
+    missing = _unseen_program(argv[0], search, directory, is_seen)
+    script = _script(argv, directory) if missing is None else None
+    if script is None:
+        return missing
+    return next((path for path in (script, _end_of(script)) if not is_seen(path)), None)
+
+
+def _script(argv: Sequence[str], directory: Path) -> Path | None:
+    """The file that an interpreter is handed, by its whole path."""
+    if _INTERPRETER.fullmatch(Path(argv[0]).name):
+        for word in argv[1:]:
+            if word in _NO_FILE:
+                break
+            if not word.startswith("-") and len(word) < _PATH_MAX and (directory / word).is_file():
+                return Path(word) if word.startswith("/") else None
+    return None
+
+
+def _unseen_program(program: str, search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
+    words: Sequence[str] = (program,)
+    for _ in range(_DEPTH):
+        found = list(_found(words[0], search, directory)) if words else []
+        usable = [path for path in found if is_seen(path) and is_seen(_end_of(path))]
+        if not usable:
+            return next((path if not is_seen(path) else _end_of(path) for path in found), None)
+        words = _interpreter(usable[0])
+        if words and Path(words[0]).name == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
+    return None
+
+
+def _found(program: str, search: str, directory: Path) -> Iterator[Path]:
+    """Where a program is, in the order in which it is looked for."""
+    for place in search.split(":") if "/" not in program else [""]:
+        found = shutil.which(program, path=place) if place else shutil.which(directory / program)
+        if found is not None:
+            yield Path(found)
+
+
+def _end_of(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _interpreter(path: Path) -> list[str]:
+    """The words after `#!`."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_FIRST_LINE)
+    except OSError:
+        return []
+    return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+
+
+def our_python() -> tuple[str, ...]:
+    """What must be seen so that `sys.executable` starts, and finds itself, its packages and us."""
+    links = [Path(sys.executable)]
+    with contextlib.suppress(PermissionError):  # where even looking is not ours, neither is starting
+        while links[-1].is_symlink() and len(links) < _LINKS:
+            links.append(links[-1].parent / links[-1].readlink())
+    package = Path(ordain.__file__).resolve().parent
+    found = (sys.prefix, sys.base_prefix, sys.exec_prefix, str(package), *map(str, links))
+    return tuple(dict.fromkeys(os.path.normpath(one) for one in found))
+
+
+# --- Telling people --------------------------------------------------------------------------------------------------
+
+
+class CommandNotifier:
+    """ports.Notifier over real processes. A command that is missing, hangs or fails holds nobody up."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def tell(self, command: Sequence[str], message: bytes) -> None:
+        with contextlib.suppress(OSError, ValueError, RuntimeError, Refused), contextlib.ExitStack() as held:
+            room = held.enter_context(private_directory(self._workspace))
+            # Through a file that has no name, so that even a command that never reads can be left behind.
+            import tempfile  # few are told anything
+
+            in_memory = hasattr(os, "memfd_create")
+            with os.fdopen(os.memfd_create("ordain-notice"), "w+b") if in_memory else tempfile.TemporaryFile() as file:
+                file.write(message + b"\n")
+                file.flush()
+                file.seek(0)
+                process = subprocess.Popen(
+                    started(command, {}, self._workspace, None),
+                    cwd=room,
+                    env=environment(list(os.environ), self._workspace),
+                    stdin=file,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            # Somebody must collect it when it ends, and nobody waits for that.
+            held.callback(process.wait)
+            threading.Thread(target=held.pop_all().close, name="ordain-notice", daemon=True).start()

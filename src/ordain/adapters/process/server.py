@@ -10,15 +10,14 @@ import asyncio
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ordain.adapters.process.outside import environment, private_directory, started
 from ordain.adapters.process.process import MARK, SERVERS, all_processes, end_all, mark_of, with_descendants
 from ordain.core.plan.tool import ToolSource
-
-# --- Server process --------------------------------------------------------------------------------------------------
 
 SEEN = ("PATH", "HOME", "LANG")
 """The variables that every server sees."""
@@ -95,7 +94,12 @@ class ServerProcess:
 
     async def _end(self) -> None:
         # Its end is only seen once everything was read that it wrote.
-        rest = asyncio.create_task(self._pass_over())
+        async def pass_over() -> None:
+            with suppress(RuntimeError):  # who reads its lines may just be reading
+                while await self._stdout.read(1 << 16):
+                    pass
+
+        rest = asyncio.create_task(pass_over())
         with suppress(OSError):
             self._stdin.close()
         with suppress(TimeoutError):
@@ -112,7 +116,50 @@ class ServerProcess:
         self._held.close()
         SERVERS.discard(self._process.pid)
 
-    async def _pass_over(self) -> None:
-        with suppress(RuntimeError):  # whoever read its lines may just be reading
-            while await self._stdout.read(1 << 16):
-                pass
+
+@asynccontextmanager
+async def served(
+    source: ToolSource, workspace: Path, over: Callable[[], None], given: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of messages from and to a server, like the SDK's transports. It runs as long as this goes on; `over`
+    is called when nothing more comes from it. A line that is no message is passed over, a few times."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    process = await ServerProcess.start(source, workspace, given)
+    came, incoming = anyio.create_memory_object_stream[Any](0)
+    outgoing, goes = anyio.create_memory_object_stream[Any](0)
+
+    async def read() -> None:
+        garbage = 0
+        async with came:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async for line in process.lines():
+                    try:
+                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError:
+                        garbage += bool(line.strip())
+                        if garbage >= GARBAGE_MAX:
+                            break
+                        continue
+                    await came.send(SessionMessage(message))
+        over()
+
+    async def write() -> None:
+        async with goes:
+            with suppress(OSError):
+                async for one in goes:
+                    process.write(one.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                    await process.drained()
+
+    tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
+    try:
+        yield incoming, outgoing
+    finally:
+        for task in tasks:
+            task.cancel()
+        for stream in (came, incoming, outgoing, goes):
+            stream.close()
+        await process.end()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -20,8 +20,8 @@ import msgspec
 
 from ordain.adapters.process.bash import BashShell, Inside
 from ordain.adapters.process.host import account_home, program_path
+from ordain.adapters.process.outside import our_python, unseen_file
 from ordain.adapters.process.process import MARK
-from ordain.adapters.process.program_file import our_python, unseen_file
 from ordain.adapters.process.spool import USAGE
 from ordain.adapters.sandbox.bubblewrap import APART, MISSING, proc_words, started_in
 from ordain.adapters.sandbox.off_limits import KEPT, home_files, off_limits

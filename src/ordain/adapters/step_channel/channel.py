@@ -37,7 +37,7 @@ class PipeDoors:
         import asyncio  # most commands only look, and start faster without these
         import secrets
 
-        from ordain.adapters.process.program_file import our_python
+        from ordain.adapters.process.outside import our_python
         from ordain.adapters.step_channel.pipe import make_pairs
 
         directory, token = Path(room, "door"), secrets.token_urlsafe(32)

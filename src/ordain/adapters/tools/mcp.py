@@ -183,7 +183,7 @@ class McpTools:
         self, endpoint: ToolSource, secret: Secret, stack: AsyncExitStack, over: Callable[[], None], given: Given
     ) -> AbstractAsyncContextManager[Any]:
         if endpoint.url is None:
-            from ordain.adapters.process.mcp_process import served
+            from ordain.adapters.process.server import served
 
             return served(endpoint, self._workspace, over, given.variables if given is not None else None)
         from mcp.client.streamable_http import streamable_http_client
