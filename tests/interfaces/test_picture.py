@@ -20,8 +20,7 @@ from ordain.core.plan.model import NestedPlan, Plan
 from ordain.core.plan.value import RunId, StepId
 from ordain.core.report.report import RunReport, StepReport
 from ordain.core.run.step_event import StepState
-from ordain.interfaces.robot.results.plans import picture_result
-from ordain.interfaces.view.picture import mermaid_text, picture_lines
+from ordain.interfaces.view.picture import mermaid_text, picture_lines, picture_result
 from ordain.interfaces.view.run import Style
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ordain.interfaces.cli.cmd_robot import verbs_in
 from ordain.interfaces.cli.main import main
-from ordain.interfaces.robot.results.table import RESULTS
+from ordain.interfaces.robot.schema import RESULTS
 from tests.interfaces.documents import GOLDEN, check_document, check_event, golden_name
 from tests.interfaces.terminal import ORDAIN, Background, is_asleep, without_terminal
 from tests.interfaces.test_locks import trusted

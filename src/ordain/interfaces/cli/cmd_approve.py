@@ -16,8 +16,8 @@ from ordain.documents.settings import read_settings
 from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential, signer_named
 from ordain.interfaces.cli.execution import approve_and_start
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, in_utf8
-from ordain.interfaces.robot.results.people import ApproversResult, RevokedResult, enrolled
-from ordain.interfaces.view.audit import approver_line
+from ordain.interfaces.view.audit import ApproversResult, approver_line, enrolled
+from ordain.interfaces.view.result import RevokedResult
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.text import visible
 from ordain.ports.machine import Credential

@@ -17,8 +17,7 @@ from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_whole
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, is_there, is_utf8
-from ordain.interfaces.robot.results.ledger import RebuiltResult, audit_result, copied_result
-from ordain.interfaces.view.audit import audit_lines
+from ordain.interfaces.view.audit import RebuiltResult, audit_lines, audit_result, copied_result
 from ordain.interfaces.view.text import visible
 
 _FINGERPRINT = re.compile(r"ed25519:[0-9a-f]{64}")

@@ -9,8 +9,7 @@ import click
 from ordain.core.approval.diff.difference import Comparison, Side
 from ordain.core.plan.canonical import short_id
 from ordain.interfaces.cli.session import Session, command, is_document, read_document, with_params
-from ordain.interfaces.robot.results.plans import comparison_result
-from ordain.interfaces.view.diff import difference_lines
+from ordain.interfaces.view.diff import comparison_result, difference_lines
 
 
 @command()

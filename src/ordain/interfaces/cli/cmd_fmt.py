@@ -16,7 +16,7 @@ from ordain.documents.format import changed_lines, formatted
 from ordain.documents.reading import read
 from ordain.interfaces.cli.output_file import put
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command, read_document
-from ordain.interfaces.robot.results.plans import FormResult
+from ordain.interfaces.view.report import FormResult
 
 _LINES_SHOWN = 10
 

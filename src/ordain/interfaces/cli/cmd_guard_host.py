@@ -29,7 +29,7 @@ from ordain.interfaces.cli.output_file import make_parents, write_whole
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook, denied_reason
 from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
-from ordain.interfaces.robot.results.guard import HookResult, InstallResult, SettingsFile
+from ordain.interfaces.view.result import HookResult, InstallResult, SettingsFile
 from ordain.interfaces.view.text import visible
 
 SERVER = "ordain"

@@ -7,8 +7,8 @@ import click
 from ordain.core.report.report import LintReport
 from ordain.core.text.problem import Refused
 from ordain.interfaces.cli.session import REFUSED, Session, command, read_document, with_params
-from ordain.interfaces.robot.results.plans import lint_result
 from ordain.interfaces.view.next_command import after_document
+from ordain.interfaces.view.report import lint_result
 from ordain.interfaces.view.run import lint_lines
 
 

@@ -26,7 +26,7 @@ from ordain.interfaces.gateway.own import own_server
 from ordain.interfaces.gateway.stdio import answer_refused, serve_gateway
 from ordain.interfaces.mcp.socket import address, hosts, listen
 from ordain.interfaces.robot import envelope as robot
-from ordain.interfaces.robot.results.people import ClientsResult
+from ordain.interfaces.view.result import ClientsResult
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.text import visible
 

@@ -14,11 +14,10 @@ from ordain.core.plan.value import StepId
 from ordain.core.report.report import InboxItem, PlanStanding, Prepared, SignalAwaited
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.cli.session import Session, command, in_utf8, read_to_store, with_params
-from ordain.interfaces.robot.results.plans import ListResult, prepared_result
-from ordain.interfaces.robot.results.runs import InboxResult
 from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import context_lines
+from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
 from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, run_lines
 from ordain.records.records import names_run
 

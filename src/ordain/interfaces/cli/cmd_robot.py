@@ -11,8 +11,8 @@ from ordain.core.text.problem import Problem
 from ordain.interfaces.cli.main import LazyGroup
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, interruption, tell_bug
 from ordain.interfaces.cli.signals import INTERRUPTED, while_somebody_reads
-from ordain.interfaces.robot.results.table import RESULTS
-from ordain.interfaces.robot.results.workspace import Verb, VerbsResult
+from ordain.interfaces.robot.schema import RESULTS
+from ordain.interfaces.view.result import Verb, VerbsResult
 
 _WORKSPACE = ("-C", "--workspace")
 

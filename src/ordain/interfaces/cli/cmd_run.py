@@ -17,11 +17,10 @@ from ordain.interfaces.cli.approval import ask_approval, check_approvable, crede
 from ordain.interfaces.cli.decision import decide, read_answer
 from ordain.interfaces.cli.execution import approve_and_start, carry_out, detach, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
-from ordain.interfaces.robot.results.plans import PreparedResult, prepared_result
-from ordain.interfaces.robot.results.runs import StatusResult, log_result
 from ordain.interfaces.view.event import log_line
 from ordain.interfaces.view.next_command import after_line, after_run
 from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.report import PreparedResult, StatusResult, log_result, prepared_result
 from ordain.interfaces.view.run import run_lines, status_lines
 
 _ENDED_SHOWN = 5

@@ -18,9 +18,8 @@ from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import closest, refuse
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from ordain.interfaces.cli.session import FINE, Session, command
-from ordain.interfaces.robot.results.table import RESULTS
-from ordain.interfaces.robot.results.workspace import SchemaNames
-from ordain.interfaces.robot.schema import DRAFT, answer_schema, envelope_schema, event_schema, tidy
+from ordain.interfaces.robot.schema import DRAFT, RESULTS, answer_schema, envelope_schema, event_schema, tidy
+from ordain.interfaces.view.result import SchemaNames
 
 _ONE_LINE = {"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"}
 _ID = {"type": "string", "pattern": "^(?!(?:-?[0-9]+|none)$)[A-Za-z0-9_-]{1,64}$"}

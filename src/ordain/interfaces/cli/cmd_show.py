@@ -12,11 +12,11 @@ from ordain.core.report.report import KeptOutput, Review, RunReport
 from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command, is_document, is_there, read_document, with_params
-from ordain.interfaces.robot.results.plans import output_result, picture_result, review_result
 from ordain.interfaces.view.next_command import after_document, after_review, after_run
-from ordain.interfaces.view.picture import mermaid_text, picture_lines
+from ordain.interfaces.view.picture import mermaid_text, picture_lines, picture_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import brief_lines, question_lines
+from ordain.interfaces.view.report import output_result, review_result
 from ordain.interfaces.view.run import run_lines
 from ordain.interfaces.view.text import visible
 from ordain.records.records import names_run

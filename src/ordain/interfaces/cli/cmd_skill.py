@@ -9,8 +9,8 @@ import click
 from ordain import __version__
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command
-from ordain.interfaces.robot.results.workspace import SkillResult
 from ordain.interfaces.skill import is_skill, skill_text
+from ordain.interfaces.view.result import SkillResult
 
 
 @command()

@@ -10,7 +10,7 @@ import click
 from ordain.core.run.topic import MESSAGE_BYTES_MAX, Message
 from ordain.core.text.problem import refuse
 from ordain.interfaces.cli.session import Session, command, in_utf8
-from ordain.interfaces.robot.results.workspace import PostedResult, TopicResult, TopicsResult
+from ordain.interfaces.view.result import PostedResult, TopicResult, TopicsResult
 from ordain.interfaces.view.run import instant, who
 from ordain.interfaces.view.text import visible
 

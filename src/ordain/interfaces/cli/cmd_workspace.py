@@ -18,11 +18,11 @@ from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
 from ordain.interfaces.cli.session import Session, command
-from ordain.interfaces.robot.results.tools import AgentsResult, inventory_lines, summary, tools_result
-from ordain.interfaces.robot.results.workspace import ConfigResult, InitResult, SettingValue, page_result
 from ordain.interfaces.view.agent import roster_lines
-from ordain.interfaces.view.problem import data_text, problem_pages
+from ordain.interfaces.view.problem import data_text, page_result, problem_pages
+from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue
 from ordain.interfaces.view.text import visible
+from ordain.interfaces.view.tool import AgentsResult, inventory_lines, summary, tools_result
 
 
 def settings_template() -> str:

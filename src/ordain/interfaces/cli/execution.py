@@ -21,9 +21,9 @@ from ordain.interfaces.cli.decision import answer_here
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.signals import INTERRUPTED
-from ordain.interfaces.robot.results.runs import BegunResult, QueuedResult, earlier_run, failure, run_result
 from ordain.interfaces.view.event import change_of
 from ordain.interfaces.view.next_command import after_run
+from ordain.interfaces.view.report import BegunResult, QueuedResult, earlier_run, failure, run_result
 from ordain.interfaces.view.run import MANY_STEPS, run_lines
 from ordain.ports.ledger import Observer
 from ordain.ports.machine import Credential

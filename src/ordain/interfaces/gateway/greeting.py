@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ordain import __version__
-from ordain.interfaces.mcp.instructions import GUARDED, INSTRUCTIONS
+from ordain.interfaces.mcp.texts import mcp_texts
 
 _INFO = {"name": "ordain", "title": "Ordain gateway", "version": __version__}
 _INFO_KEY = "io.modelcontextprotocol/serverInfo"
@@ -50,7 +50,7 @@ def merged_discovery(answers: Answers, own: Mapping[str, Any], absent: Sequence[
 
 def alone(own: Mapping[str, Any], absent: Sequence[str]) -> dict[str, Any]:
     """What our own server says where no other is there, and why that is so."""
-    return {**own, **({"instructions": "\n\n".join([INSTRUCTIONS, *absent])} if absent else {})}
+    return {**own, **({"instructions": "\n\n".join([mcp_texts()["instructions"], *absent])} if absent else {})}
 
 
 def _versions(answered: Mapping[str, Any]) -> list[str]:
@@ -82,4 +82,5 @@ def _instructions(answers: Answers, absent: Sequence[str]) -> dict[str, str]:
     """What each server says, under its name where there are several, and what we do."""
     said = [(name, words) for name, one in answers if isinstance(words := one.get("instructions"), str) and words]
     theirs = [words if len(answers) == 1 else f"{name}: {words}" for name, words in said]
-    return {"instructions": "\n\n".join([*theirs, INSTRUCTIONS, GUARDED, *absent])}
+    ours = (mcp_texts()["instructions"], mcp_texts()["guarded"])
+    return {"instructions": "\n\n".join([*theirs, *ours, *absent])}

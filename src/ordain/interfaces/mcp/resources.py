@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from ordain.app.app import App
 from ordain.core.approval.approval import Principal
 from ordain.core.report.report import PlanLine
 from ordain.interfaces.mcp.surface import ClientCall, Content, ListedResource, ResourceTemplate
+from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.interfaces.robot import envelope as robot
-from ordain.interfaces.robot.results.plans import comparison_result, review_result
-from ordain.interfaces.robot.results.runs import log_result
 from ordain.interfaces.skill import skill_text
+from ordain.interfaces.view.diff import comparison_result
 from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.report import log_result, review_result
 from ordain.interfaces.view.run import Style
 
 # --- Plan resources --------------------------------------------------------------------------------------------------
@@ -25,7 +26,7 @@ async def listed_plans(call: ClientCall) -> Sequence[ListedResource]:
     """The skill, and the newest plans of the caller with their newest runs."""
     async with call.app() as app:
         lines = tuple(app.lines(app.owned(call.by)[-LISTED:]))
-    skill = ListedResource(_SKILL.uri, _SKILL.name, _SKILL.title, _SKILL.media_type)
+    skill = ListedResource(*(getattr(PLAN_RESOURCES[0], name) for name in ListedResource._fields))
     return [skill, *(one for line in reversed(lines) for one in _listed(line))]
 
 
@@ -96,61 +97,19 @@ async def _read_skill(call: ClientCall, names: Mapping[str, str]) -> Content:
     return Content(skill_text(), "text/markdown")
 
 
-_SKILL = ResourceTemplate(
-    uri="ordain://skill",
-    name="skill",
-    title="How to work with Ordain",
-    description="What models that work with Ordain should know, as `ordain skill` prints it.",
-    read=_read_skill,
-    media_type="text/markdown",
-)
+_RESOURCES: dict[str, tuple[Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]], bool]] = {
+    "skill": (_read_skill, False),
+    "plan": (_plan, True),
+    "plan-preview": (_preview, False),
+    "plan-diff": (_difference, False),
+    "run": (_run, True),
+    "run-log": (_log, False),
+    "step-output": (_output, False),
+}
+"""Who reads each kind, and whether it grows, so that it can be subscribed to. What is said of it is in
+`data/mcp.toml`."""
 
-PLAN_RESOURCES = (
-    _SKILL,
-    ResourceTemplate(
-        uri="ordain://plan/{id}",
-        name="plan",
-        title="A plan",
-        description="A stored plan with everything that whoever approves it sees, as robot mode's `show` tells it.",
-        read=_plan,
-        size=_recorded,
-    ),
-    ResourceTemplate(
-        uri="ordain://plan/{id}/preview",
-        name="plan-preview",
-        title="A plan as people see it",
-        description="The plan in words, with every effect.",
-        read=_preview,
-        media_type="text/plain",
-    ),
-    ResourceTemplate(
-        uri="ordain://plan/{id}/diff/{from}",
-        name="plan-diff",
-        title="What changed in a plan",
-        description="What changed from one plan to another; weaker checks and new effects first.",
-        read=_difference,
-    ),
-    ResourceTemplate(
-        uri="ordain://run/{id}",
-        name="run",
-        title="A run",
-        description="How a run stands, with every step and what the harness saw of it.",
-        read=_run,
-        size=_recorded,
-    ),
-    ResourceTemplate(
-        uri="ordain://run/{id}/log",
-        name="run-log",
-        title="The events of a run",
-        description="The ledger's own events about a run, in order.",
-        read=_log,
-    ),
-    ResourceTemplate(
-        uri="ordain://run/{id}/output/{step}",
-        name="step-output",
-        title="What a step wrote",
-        description="The output of a step of a run, without secrets; of a long one the end.",
-        read=_output,
-        media_type="text/plain",
-    ),
+PLAN_RESOURCES = tuple(
+    ResourceTemplate(name=name, read=read, size=_recorded if grows else None, **mcp_texts()["resources"][name])
+    for name, (read, grows) in _RESOURCES.items()
 )

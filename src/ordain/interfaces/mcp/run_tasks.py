@@ -20,7 +20,7 @@ from ordain.core.report.report import RunReport
 from ordain.core.text.problem import Refused
 from ordain.interfaces.mcp.follow import OPEN, how_far, how_it_stands, who_acts
 from ordain.interfaces.mcp.surface import ClientCall, ProtocolTask, TaskStatus
-from ordain.interfaces.robot.results.runs import failure
+from ordain.interfaces.view.report import failure
 from ordain.records.records import names_run
 
 LOOKING_S = 0.5

@@ -20,13 +20,8 @@ from ordain.core.task.offer import CallAnswer, Offer
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.mcp.subscription import Context
 from ordain.interfaces.mcp.tasks import refusal_words
+from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.ports.agent import StepDoor
-
-_INSTRUCTIONS = (
-    "The tools of the step that you carry out, and no others. Paths are those of the workspace, wherever you yourself "
-    "were started. What is refused stays refused however it is asked for; where the step's check cannot be satisfied "
-    "honestly, call `cannot`."
-)
 
 
 def serve_step(enter: Callable[[], StepDoor]) -> None:
@@ -51,7 +46,7 @@ def serve_step(enter: Callable[[], StepDoor]) -> None:
             "ordain",
             version=__version__,
             title="The tools of this step",
-            instructions=_INSTRUCTIONS,
+            instructions=mcp_texts()["step"],
             on_list_tools=listed,
             on_call_tool=called,
         )

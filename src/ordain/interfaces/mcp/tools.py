@@ -7,10 +7,10 @@ argument of theirs could: only a person's own channel can.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -38,11 +38,11 @@ from ordain.interfaces.mcp.results import (
 )
 from ordain.interfaces.mcp.run_tasks import run_task
 from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Tool
-from ordain.interfaces.robot.results.plans import LintResult, lint_result
-from ordain.interfaces.robot.results.runs import earlier_run, failure
-from ordain.interfaces.robot.results.tools import tools_result
+from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.report import LintResult, earlier_run, failure, lint_result
 from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.tool import tools_result
 from ordain.records.records import names_run
 
 WAIT_MAX_S = 600
@@ -297,7 +297,7 @@ def _persons_turn(line: PlanLine, run: RunReport | None) -> bool:
     return line.run is None and line.status == "proposed" and line.requires_approval
 
 
-def _of_plan(brief: PlanBrief) -> tuple[str, ...]:
+def _of_plan(brief: Any) -> tuple[str, ...]:
     match brief.status:
         case "proposed" if brief.requires_approval:
             return (f"A person approves it at a terminal with: ordain approve {brief.plan}",)
@@ -362,126 +362,23 @@ async def _approve(call: ClientCall, asked: _ThePlan) -> Answer:
     return Answer(data=data, next=following)
 
 
-PLAN_TOOLS = (
-    Tool(
-        name="plan_propose",
-        title="Propose a plan",
-        description="Check a plan and store exactly its bytes, for a person to approve. Give either `document` (the "
-        "whole plan in Markdown, YAML or JSON) or `title` and `steps`. Answers with every problem at once, or with the "
-        "plan's id, a preview of all it will do, and how a person approves it. Nothing is carried out.",
-        arguments=Proposal,
-        results=(ProposedAnswer,),
-        call=_propose,
-    ),
-    Tool(
-        name="plan_lint",
-        title="Check a plan",
-        description="Everything wrong with a plan, without storing it. Takes what plan_propose takes.",
-        arguments=Proposal,
-        results=(LintResult,),
-        call=_lint,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="plan_list",
-        title="List plans",
-        description="The plans you proposed here, with how each stands and what was said about those rejected.",
-        arguments=_List,
-        results=(PlansAnswer,),
-        call=_list,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="plan_get",
-        title="Read a plan",
-        description="A stored plan whole: its canonical document, its effects, what was said about it.",
-        arguments=_ThePlan,
-        results=(PlanAnswer,),
-        call=_get,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="plan_revise",
-        title="Revise a plan",
-        description="Replace a plan by a revision of it, for instance after it was rejected. What was approved before "
-        "does not cover the revision.",
-        arguments=_Revise,
-        results=(ProposedAnswer,),
-        call=_revise,
-        destructive=True,
-    ),
-    Tool(
-        name="plan_prepare",
-        title="Prepare a plan again",
-        description="Propose a stored plan again as it is, when its time ran out or its run has ended.",
-        arguments=_ThePlan,
-        results=(ProposedAnswer,),
-        call=_prepare,
-    ),
-    Tool(
-        name="plan_approve",
-        title="Ask for approval",
-        description="How a person approves this plan: the command they type at a terminal. It approves nothing itself; "
-        "no tool, argument or answer of yours can.",
-        arguments=_ThePlan,
-        results=(ApprovalAsked,),
-        call=_approve,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="plan_commit",
-        title="Start the approved run",
-        description="Carry out a plan that a person approved (or that needs no approval): exactly the stored bytes, "
-        "step by step, in a process of its own that goes on when you disconnect. Refused where there is no approval. "
-        "Called again it tells of the run that it started; one that was interrupted goes on.",
-        arguments=_Commit,
-        results=(RunAnswer, QueuedAnswer),
-        call=_commit,
-        destructive=True,
-        open_world=True,
-    ),
-    Tool(
-        name="plan_status",
-        title="How a plan or run stands",
-        description="The status of a plan and its newest run: what each step did, what the harness saw, what failed, "
-        "what waits for a person. Only this says whether a step is done.",
-        arguments=_Status,
-        results=(StatusAnswer,),
-        call=_status,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="plan_cancel",
-        title="Cancel a plan or run",
-        description="Take a proposal back, or end its run as it stands. What was done stays done.",
-        arguments=_Cancel,
-        results=(PlanBrief,),
-        call=_cancel,
-        destructive=True,
-    ),
-    Tool(
-        name="plan_reject",
-        title="Reject a plan",
-        description="Say no to a proposal and what should change. Approvals of it that were not used end.",
-        arguments=_Reject,
-        results=(PlanBrief,),
-        call=_reject,
-        destructive=True,
-    ),
-    Tool(
-        name="tools_list",
-        title="Tools for planning",
-        description="Everything that steps of a plan can call, with arguments and effects, and the agents that can be "
-        "given tasks. Look here before planning.",
-        arguments=_Nothing,
-        results=(Inventory,),
-        call=_tools,
-        read_only=True,
-        idempotent=True,
-    ),
+_TOOLS: dict[str, tuple[Callable[[ClientCall, Any], Awaitable[Answer | ProtocolTask]], type, tuple[Any, ...]]] = {
+    "plan_propose": (_propose, Proposal, (ProposedAnswer,)),
+    "plan_lint": (_lint, Proposal, (LintResult,)),
+    "plan_list": (_list, _List, (PlansAnswer,)),
+    "plan_get": (_get, _ThePlan, (PlanAnswer,)),
+    "plan_revise": (_revise, _Revise, (ProposedAnswer,)),
+    "plan_prepare": (_prepare, _ThePlan, (ProposedAnswer,)),
+    "plan_approve": (_approve, _ThePlan, (ApprovalAsked,)),
+    "plan_commit": (_commit, _Commit, (RunAnswer, QueuedAnswer)),
+    "plan_status": (_status, _Status, (StatusAnswer,)),
+    "plan_cancel": (_cancel, _Cancel, (PlanBrief,)),
+    "plan_reject": (_reject, _Reject, (PlanBrief,)),
+    "tools_list": (_tools, _Nothing, (Inventory,)),
+}
+"""Who answers each tool, its arguments, and the forms of its answer. What is said of it is in `data/mcp.toml`."""
+
+PLAN_TOOLS = tuple(
+    Tool(name=name, call=call, arguments=arguments, results=results, **mcp_texts()["tools"][name])
+    for name, (call, arguments, results) in _TOOLS.items()
 )

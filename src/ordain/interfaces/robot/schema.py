@@ -9,12 +9,105 @@ from typing import Any, get_args
 import msgspec
 import msgspec.inspect
 
+from ordain.core.guard.report import WatchReport
+from ordain.core.lineage.decision import Asked
 from ordain.core.plan.model import Plan
-from ordain.core.report.report import AttemptOutput
+from ordain.core.policy.stop import StopReport
+from ordain.core.report.brief import Arbitration, Brief
+from ordain.core.report.report import AttemptOutput, PlanLine, RunReport, SignalReport, ToldPrompt
+from ordain.core.report.simulation import Simulation
+from ordain.core.report.statistics import Statistics
 from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
-from ordain.interfaces.robot.results.runs import EVENT
-from ordain.interfaces.robot.results.table import RESULTS
+from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
+from ordain.interfaces.view.diff import ComparisonResult
+from ordain.interfaces.view.picture import PictureResult
+from ordain.interfaces.view.problem import PageResult
+from ordain.interfaces.view.report import (
+    EVENT,
+    BegunResult,
+    FormResult,
+    InboxResult,
+    LintResult,
+    ListResult,
+    LogResult,
+    OutputResult,
+    PreparedResult,
+    QueuedResult,
+    ReviewResult,
+    RunResult,
+    StatusResult,
+)
+from ordain.interfaces.view.result import (
+    ClientsResult,
+    ConfigResult,
+    HookResult,
+    InitResult,
+    InstallResult,
+    PostedResult,
+    RevokedResult,
+    SchemaNames,
+    SkillResult,
+    TopicResult,
+    TopicsResult,
+    Verb,
+    VerbsResult,
+)
+from ordain.interfaces.view.tool import AgentsResult, ToolsResult
+
+# --- Every verb ------------------------------------------------------------------------------------------------------
+
+RESULTS: dict[str, tuple[Any, ...]] = {
+    "run": (RunResult, PreparedResult),
+    "lint": (LintResult, tuple[LintResult, ...]),
+    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult, ToldPrompt),
+    "prepare": (PreparedResult,),
+    "approve": (),
+    "commit": (RunResult, BegunResult, QueuedResult),
+    "status": (StatusResult,),
+    "inbox": (InboxResult,),
+    "answer": (),
+    "resume": (RunResult, BegunResult, QueuedResult),
+    "list": (ListResult,),
+    "revise": (PreparedResult,),
+    "reject": (PlanLine,),
+    "cancel": (PlanLine, RunReport),
+    "archive": (PlanLine,),
+    "diff": (ComparisonResult,),
+    "simulate": (Simulation,),
+    "fmt": (FormResult,),
+    "schema": (dict[str, Any], SchemaNames),
+    "watch": (RunResult,),
+    "stop": (StopReport,),
+    "pause": (RunReport,),
+    "signal": (SignalReport,),
+    "rerun": (RunResult,),
+    "stats": (Statistics,),
+    "log": (LogResult,),
+    "init": (InitResult,),
+    "config": (ConfigResult,),
+    "tools": (ToolsResult,),
+    "agents": (AgentsResult,),
+    "topic": (TopicsResult, TopicResult, PostedResult),
+    "trust": (),
+    "revoke": (RevokedResult,),
+    "approver enroll": (),
+    "approver list": (ApproversResult,),
+    "approver revoke": (),
+    "audit verify": (AuditResult,),
+    "audit export": (CopiedResult,),
+    "audit backup": (CopiedResult,),
+    "audit restore": (),
+    "audit rebuild": (RebuiltResult,),
+    "explain": (PageResult,),
+    "mcp token": (ClientsResult,),
+    "guard report": (WatchReport,),
+    "guard hook": (HookResult,),
+    "guard install": (InstallResult,),
+    "skill": (SkillResult,),
+    "robot": (VerbsResult, Verb),
+}
+"""The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""
 
 # --- Schema form -----------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,16 @@
-"""The ledger as a whole, as people read it: what an audit showed, and whose keys count."""
+"""The ledger as a whole: what an audit showed, what a copy holds, and whose keys count."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from ordain.core.approval.signature import fingerprint
-from ordain.core.ledger.findings import Audit
+from ordain.core.ledger.findings import Audit, AuditedRun, Finding, Outputs
+from ordain.core.ledger.link import Tip
 from ordain.core.lineage.workspace import Approver
+from ordain.interfaces.view.result import picked
 from ordain.interfaces.view.run import Style, instant
 from ordain.interfaces.view.text import visible
 
@@ -12,6 +18,71 @@ _CANNOT_TELL = (
     "Not to be told from the ledger alone: whether its end was cut off after the last checkpoint that somebody kept,",
     "and who wrote what no signature vouches for: whoever can write the file can write events that fit.",
 )
+
+
+class EnrolledApprover(Approver, frozen=True, kw_only=True):
+    """A person whose key counts here, or did, with the mark that others know the key by."""
+
+    fingerprint: str
+
+
+def enrolled(found: Iterable[Approver]) -> tuple[EnrolledApprover, ...]:
+    return tuple(picked(EnrolledApprover, one, fingerprint=fingerprint(one.key)) for one in found)
+
+
+class ApproversResult(msgspec.Struct, frozen=True, kw_only=True):
+    approvers: tuple[EnrolledApprover, ...]
+
+
+class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the audit of a whole ledger showed; `good` where nothing was found that does not fit."""
+
+    events: int
+    streams: int
+    plans: int
+    head: str
+    findings: tuple[Finding, ...]
+    runs: tuple[AuditedRun, ...]
+    approvers: tuple[EnrolledApprover, ...]
+    """Everybody who was enrolled, also those whose key was revoked."""
+    signed_events: int
+    """How many events, from the first on, a good signature vouches for."""
+    outputs: Outputs
+    """What is kept beside the events, compared with the seals in them."""
+    unreadable: tuple[str, ...]
+    """The plans that this version cannot read and that no run was started of. Neither good nor bad."""
+    chain_intact: bool
+    """Whether every event is what was recorded, where it was recorded."""
+    good: bool
+    checkpoint: str
+    """SIZE:HEAD, to be kept where no agent can write."""
+
+
+def audit_result(found: Audit) -> AuditResult:
+    checkpoint = f"{found.events}:{found.head}"
+    return picked(AuditResult, found, approvers=enrolled(found.approvers), checkpoint=checkpoint)
+
+
+class CopiedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of the ledger, and the checkpoint to compare it with later."""
+
+    written: str
+    events: int
+    checkpoint: str
+    outputs_left_out: bool
+    """Whether it is without what is kept beside the events, as every export is."""
+
+
+def copied_result(file: str, tip: Tip, *, outputs: bool) -> CopiedResult:
+    checkpoint = f"{tip.size}:{tip.head.hex()}"
+    return CopiedResult(written=file, events=tip.size, checkpoint=checkpoint, outputs_left_out=not outputs)
+
+
+class RebuiltResult(msgspec.Struct, frozen=True, kw_only=True):
+    """From how many events the tables were made anew, and how many copies of proposals were written."""
+
+    events: int
+    copies: int
 
 
 def audit_lines(found: Audit, keys: frozenset[str], style: Style) -> list[str]:

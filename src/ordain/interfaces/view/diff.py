@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ordain.core.approval.diff.concern import Concern
 from ordain.core.approval.diff.difference import (
     ChangedStep,
     Comparison,
@@ -23,7 +24,10 @@ from ordain.core.approval.diff.difference import (
     StepsDifference,
     summary,
 )
+from ordain.core.plan.canonical import plan_hash
+from ordain.core.plan.value import PlanId
 from ordain.documents.yaml import yaml_text
+from ordain.interfaces.view.result import picked
 from ordain.interfaces.view.run import Style
 from ordain.interfaces.view.text import visible
 
@@ -34,6 +38,37 @@ _EXACT = {"command", "env", "inputs", "protect", "reads", "writes"}
 """Fields that a machine reads: commands and paths."""
 _COMPARED_MAX = 1_000
 """More lines than this are not compared one by one: it would take too long."""
+
+
+class ComparedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two, by name."""
+
+    plan_id: PlanId
+    plan_hash: str
+    title: str
+    lineage: str | None
+    document: str | None
+
+
+class ComparisonResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Both sides by name, then what to read first, then everything."""
+
+    old: ComparedPlan
+    new: ComparedPlan
+    same: bool
+    concerns: tuple[Concern, ...]
+    fields: tuple[FieldChange, ...]
+    steps: StepsDifference
+    fallbacks: StepsDifference
+
+
+def comparison_result(found: Comparison) -> ComparisonResult:
+    changes = found.difference
+    return picked(ComparisonResult, changes, old=_by_name(found.old), new=_by_name(found.new), same=changes.empty)
+
+
+def _by_name(side: Side) -> ComparedPlan:
+    return picked(ComparedPlan, side, plan_hash=plan_hash(side.plan_id), title=side.plan.title)
 
 
 def difference_lines(comparison: Comparison, style: Style) -> Iterator[str]:

@@ -10,16 +10,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+import msgspec
+
 from ordain.core.lint.survey import last_policy
 from ordain.core.lint.waves import Needs, fallbacks_for, waits_for, waves
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.command import command_text
 from ordain.core.plan.failure import Fallback
 from ordain.core.plan.model import NestedPlan, Plan, Step
 from ordain.core.plan.tool import action_kind
-from ordain.core.plan.value import StepId
+from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.report.report import RunReport
 from ordain.core.run.step_event import StepState
 from ordain.interfaces.view.fit import fitted
@@ -89,6 +92,72 @@ def for_all(plan: Plan) -> tuple[StepId, ...]:
     """The fallbacks that the plan's own policy names, for every step that has none."""
     policy = last_policy(plan.on_failure)
     return policy.steps if isinstance(policy, Fallback) else ()
+
+
+class DrawnStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step in the picture. One of no wave waits for itself; without a run there is no state."""
+
+    number: int
+    id: StepId
+    waits_for: tuple[StepId, ...]
+    wave: int | None
+    state: StepState | None
+
+
+class DrawnFallback(msgspec.Struct, frozen=True, kw_only=True, rename={"used_by": "for"}):
+    """A fallback, the steps that name it, and whether the plan's own policy does."""
+
+    id: StepId
+    used_by: tuple[StepId, ...]
+    for_all: bool
+
+
+class PictureResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Which step waits for which."""
+
+    plan_id: PlanId
+    written: str | None
+    """The file that the picture was written to, as a Mermaid flowchart."""
+    title: str
+    run_id: RunId | None
+    waves: tuple[tuple[StepId, ...], ...]
+    steps: tuple[DrawnStep, ...]
+    fallbacks: tuple[DrawnFallback, ...]
+    mermaid: str | msgspec.UnsetType = msgspec.UNSET
+    """The picture as a Mermaid flowchart, where that was to be printed."""
+
+
+def picture_result(
+    plan: Plan,
+    run: RunReport | None,
+    written: str | None = None,
+    mermaid: str | msgspec.UnsetType = msgspec.UNSET,
+) -> PictureResult:
+    needs, states = waits_for(plan), states_of(run)
+    found = waves(needs)
+    wave_of = {step: number for number, wave in enumerate(found, start=1) for step in wave}
+    return PictureResult(
+        plan_id=plan_id(plan),
+        written=written,
+        title=plan.title,
+        run_id=run.run_id if run is not None else None,
+        waves=tuple(map(tuple, found)),
+        steps=tuple(
+            DrawnStep(
+                number=number,
+                id=step.id,
+                waits_for=tuple(needs[step.id]),
+                wave=wave_of.get(step.id),
+                state=states.get(step.id),
+            )
+            for number, step in enumerate(plan.steps, start=1)
+        ),
+        fallbacks=tuple(
+            DrawnFallback(id=name, used_by=tuple(users), for_all=name in for_all(plan))
+            for name, users in fallbacks_for(plan).items()
+        ),
+        mermaid=mermaid,
+    )
 
 
 # --- Step by step ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from importlib.resources import files
 
 import msgspec
 
+from ordain.interfaces.view.result import picked
+
 
 class Page(msgspec.Struct, frozen=True):
     """About one code. `summary` leaves out everything a user chose, so that it can be recognised."""
@@ -27,3 +29,16 @@ def problem_pages() -> Mapping[str, Page]:
 def data_text(name: str) -> str:
     """A text that comes with the package."""
     return files("ordain").joinpath("data", name).read_text(encoding="utf-8")
+
+
+class PageResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The page about a problem's code."""
+
+    code: str
+    summary: str
+    meaning: str
+    remedy: str
+
+
+def page_result(code: str, page: Page) -> PageResult:
+    return picked(PageResult, page, code=code)

@@ -1,15 +1,23 @@
-"""What the verbs around plans answer: init, config, topic, explain, schema, skill, robot."""
+"""What the verbs answer whose text is a line or two, as values: commands fill them in, and schemas are made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from ordain.core.report.report import TopicLine
 from ordain.core.run.topic import Message
-from ordain.interfaces.view.problem import Page
+from ordain.ports.machine import Client
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def picked(kind: type[T], value: msgspec.Struct, **given: Any) -> T:
+    """A value of another type: what is given, and every other field as `value` has it."""
+    names = (name for name in kind.__struct_fields__ if name not in given)
+    return kind(**{name: getattr(value, name) for name in names}, **given)
 
 
 class InitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,19 +59,6 @@ class PostedResult(msgspec.Struct, frozen=True, kw_only=True):
     posted: Message
 
 
-class PageResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The page about a problem's code."""
-
-    code: str
-    summary: str
-    meaning: str
-    remedy: str
-
-
-def page_result(code: str, page: Page) -> PageResult:
-    return PageResult(code=code, summary=page.summary, meaning=page.meaning, remedy=page.remedy)
-
-
 class SchemaNames(msgspec.Struct, frozen=True, kw_only=True):
     """What there is a schema of."""
 
@@ -99,3 +94,38 @@ class VerbsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Every verb there is."""
 
     verbs: tuple[Verb, ...]
+
+
+class RevokedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The approvals that ended."""
+
+    revoked: tuple[str, ...]
+
+
+class ClientsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The clients that have a token of the MCP server."""
+
+    clients: tuple[Client, ...]
+
+
+class HookResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hook of a host is answered."""
+
+    decision: Literal["none", "deny"]
+    """Nothing, and the host's own rules decide; or no."""
+    reason: str
+
+
+class SettingsFile(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    text: str | None
+    """What would stand in it; null where it would be deleted."""
+
+
+class InstallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be written into the settings of a host; nothing was."""
+
+    files: tuple[SettingsFile, ...]
+    notes: tuple[str, ...]
+    command: str | None
+    """What the host has to be told by its own command, if anything."""

@@ -11,8 +11,7 @@ import msgspec
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, argument_names
 from ordain.core.policy.assignment import RosterLine
-
-# --- Tools -----------------------------------------------------------------------------------------------------------
+from ordain.interfaces.view.result import picked
 
 
 class ParameterBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,21 +63,14 @@ def summary(tool: ToolBrief) -> str:
 
 
 def _brief(tool: ToolDefinition) -> ToolBrief:
-    return ToolBrief(
-        name=tool.name,
-        description=tool.description,
-        effect=tool.effect.value,
-        destructive=tool.destructive,
-        parameters=tuple(_parameters(tool)),
-        source=_source(tool),
-        schema=tool.schema if tool.schema is not None else msgspec.UNSET,
-    )
+    schema = tool.schema if tool.schema is not None else msgspec.UNSET
+    parameters, source = tuple(_parameters(tool)), _source(tool)
+    return picked(ToolBrief, tool, effect=tool.effect.value, parameters=parameters, source=source, schema=schema)
 
 
 def _parameters(tool: ToolDefinition) -> Iterator[ParameterBrief]:
     if tool.schema is None:
-        for one in tool.parameters:
-            yield ParameterBrief(name=one.name, kind=one.kind, required=one.required, description=one.description)
+        yield from (picked(ParameterBrief, one) for one in tool.parameters)
         return
     for name, required in argument_names(tool):
         about = tool.schema["properties"][name]
@@ -106,10 +98,6 @@ def _source(tool: ToolDefinition) -> str:
     if tool.python is not None:
         return f"{tool.python}, handed over by the program" if tool.registered else tool.python
     return "built in"
-
-
-# --- Agents ----------------------------------------------------------------------------------------------------------
-# What `ordain agents` answers.
 
 
 class AgentsResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,221 @@
+"""What the verbs about plans and runs answer, as robots get it: the values that verbs return, with a few words more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import Instant, PlanId, RunId
+from ordain.core.report.report import (
+    InboxItem,
+    KeptOutput,
+    LintReport,
+    PlanLine,
+    Prepared,
+    Review,
+    ReviewedPlan,
+    RunReport,
+    SignalAwaited,
+    StepReport,
+)
+from ordain.core.run.event import Recorded, to_wire
+from ordain.core.text.problem import Place, Problem
+from ordain.interfaces.view.result import picked
+
+EVENT = "Event"
+"""The name of the definition of an event in every schema that has events in it."""
+_WORDS = {"completed": "success"}
+"""Where a robot gets another word for how a run stands: the first seed's."""
+
+
+class LintResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document says. `plan_id` is null where there is no plan to speak of."""
+
+    file: str | None
+    dialect: str | None
+    plan_id: PlanId | None
+    plan_hash: str | None
+    title: str | None
+    steps: int
+
+
+def lint_result(report: LintReport) -> LintResult:
+    return picked(LintResult, report)
+
+
+class IdentifiedPlan(Plan, frozen=True, kw_only=True):
+    """A plan in its canonical form, and beside it the id that its bytes have."""
+
+    plan_id: PlanId
+
+
+class ReviewResult(ReviewedPlan, frozen=True, kw_only=True):
+    """A plan with everything that an approver must see."""
+
+    plan: IdentifiedPlan
+
+
+def review_result(review: Review) -> ReviewResult:
+    return picked(ReviewResult, review, **_plan_and_base(review))
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a person permits the run. The handle is worth nothing until one does."""
+
+    request: str
+    expires_at: Instant
+    command: str
+
+
+class PreparedResult(ReviewResult, frozen=True, kw_only=True):
+    """A plan that was stored, and what comes next."""
+
+    approval: ApprovalRequest | None
+    """Null where policy asks for none."""
+    commit_command: str
+    preparation: str
+    """What the command names: it starts one run, however often it is asked."""
+    expires_at: Instant
+
+
+def prepared_result(prepared: Prepared) -> PreparedResult:
+    approval = None
+    if prepared.approval_command is not None:
+        approval = ApprovalRequest(
+            request=prepared.lineage, expires_at=prepared.expires_at, command=prepared.approval_command
+        )
+    facts = {name: getattr(prepared, name) for name in ("commit_command", "preparation", "expires_at")}
+    review = prepared.review
+    return picked(PreparedResult, review, **_plan_and_base(review), **facts, approval=approval)
+
+
+def _plan_and_base(review: Review) -> dict[str, Any]:
+    # Values of variables are for the person who approves, and for the record.
+    base = msgspec.structs.replace(review.base, environment=None)
+    return {"base": base, "plan": picked(IdentifiedPlan, review.plan, plan_id=review.plan_id)}
+
+
+class OutputResult(KeptOutput, frozen=True, kw_only=True):
+    """What a step wrote, without secrets; or the file that the exact bytes were written to."""
+
+    written: str | None
+    output: str | None
+
+
+def output_result(found: KeptOutput, *, written: str | None = None, output: str | None = None) -> OutputResult:
+    return picked(OutputResult, found, written=written, output=output)
+
+
+class ListResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Plans, and how many there are in all."""
+
+    plans: tuple[PlanLine, ...]
+    count: int
+
+
+class FormResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A document in form: which lines are others, and all of it unless it was only to be checked or rewritten."""
+
+    notation: str
+    plan_id: PlanId
+    changed_lines: tuple[int, ...]
+    text: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class RunResult(RunReport, frozen=True, kw_only=True):
+    """A run as it stands now that the command is over. `status` is `success` where it completed."""
+
+    execution_id: RunId
+    """The same as `run_id`."""
+    error_code: str | None
+    """Of the first step that did not get through."""
+    remediation: str | None
+    """The command that helps."""
+
+
+def run_result(report: RunReport, commands: Sequence[str]) -> RunResult:
+    """A run for robots, with the commands that come next."""
+    return picked(RunResult, report, **run_words(report, commands))
+
+
+def run_words(report: RunReport, commands: Sequence[str]) -> dict[str, Any]:
+    """What robots are told of a run besides its report, or in other words."""
+    failed = failed_step(report) if report.status != "completed" else None
+    return {
+        "execution_id": report.run_id,
+        "status": _WORDS.get(report.status, report.status),
+        "error_code": failed.error if failed is not None else None,
+        "remediation": commands[0] if commands else None,
+    }
+
+
+def failed_step(report: RunReport) -> StepReport | None:
+    """The first step that did not get through."""
+    return next((step for step in report.steps if step.error is not None), None)
+
+
+def failure(report: RunReport) -> Problem | None:
+    """What whoever wanted a run carried out is told to have gone wrong, where it failed: the first step that did not
+    get through."""
+    if report.status != "failed":
+        return None
+    step = failed_step(report)
+    if step is None or step.error is None:
+        return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
+    return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
+
+
+def earlier_run(report: RunReport) -> Problem:
+    """What somebody is told who committed what has its run already."""
+    stopped = report.status in ("stopped", "stalled", "paused")
+    again = "To do it once more, prepare it again; where it needs approval, a person approves that preparation then."
+    return Problem(
+        code="W_RUN_EARLIER",
+        detail=f"{report.run_id} was started for this before, and is told of here; no second run was started.",
+        hints=("It was interrupted, and goes on from there when it is resumed." if stopped else again,),
+        command=f"ordain {'resume' if stopped else 'show'} {report.run_id}",
+    )
+
+
+class BegunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that another process carries out by now."""
+
+    status: Literal["executing"]
+    execution_id: RunId
+    run_id: RunId
+
+
+class QueuedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Another process waits until there is a place for the run."""
+
+    status: Literal["waiting_for_place"]
+    execution_id: None
+    pid: int
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The plans that are open and the newest that have ended, and how many there are in all."""
+
+    workspace: str
+    plans: tuple[PlanLine, ...]
+    count: int
+
+
+class InboxResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for a person, and which signals are waited for."""
+
+    items: tuple[InboxItem, ...]
+    signals: tuple[SignalAwaited, ...]
+
+
+class LogResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's own events, in order."""
+
+    events: tuple[Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"$ref": f"#/$defs/{EVENT}"})], ...]
+
+
+def log_result(events: Sequence[Recorded]) -> LogResult:
+    return LogResult(events=tuple(map(to_wire, events)))
