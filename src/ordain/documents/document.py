@@ -103,11 +103,7 @@ class ProblemList:
 
     def in_order(self) -> tuple[Problem, ...]:
         """All of them as they come in the document."""
-        return tuple(sorted(self._found, key=_line))
-
-
-def _line(problem: Problem) -> int:
-    return (problem.where.line if problem.where else None) or 0
+        return tuple(sorted(self._found, key=lambda problem: (problem.where and problem.where.line) or 0))
 
 
 def plan_unless_wrong(plan: Plan | None, problems: Iterable[Problem]) -> Plan | None:
@@ -141,7 +137,8 @@ def decode(data: bytes) -> str | tuple[Problem, ...]:
         # Surrogates pass here so that the scan below can name them and their place.
         text = data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
-        line, column = _position(data[: error.start].decode("utf-8", "surrogatepass"))
+        before = data[: error.start].decode("utf-8", "surrogatepass")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         detail = f"The byte 0x{data[error.start]:02X} is not UTF-8."
         problems.add("E_DOC_ENCODING", detail, "Save the document as UTF-8.", line=line, column=column)
         return problems.in_order()
@@ -170,10 +167,6 @@ def _wide(data: bytes) -> bool:
         return True
     even, odd = data[0:64:2], data[1:64:2]
     return len(data) >= 4 and any(even) != any(odd)
-
-
-def _position(before: str) -> tuple[int, int]:
-    return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
 # --- Value -----------------------------------------------------------------------------------------------------------

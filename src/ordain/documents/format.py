@@ -6,7 +6,7 @@ Pure: whoever calls reads and writes the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ordain.core.plan.canonical import plan_id
@@ -129,17 +129,15 @@ def _blank_lines(blocks: Sequence[Block]) -> Iterator[_Edit]:
             yield block.line, ""
 
 
-def _json(lines: Sequence[str]) -> Iterator[_Edit]:
-    # No text of JSON goes over the end of a line.
-    yield from ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1))
+def _without_ends(lines: Sequence[str], left: Collection[int] = ()) -> Iterator[_Edit]:
+    return ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1) if number not in left)
 
 
-def _yaml(lines: Sequence[str]) -> Iterator[_Edit]:
-    left = open_lines("\n".join(lines))
-    yield from ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1) if number not in left)
-
-
-_EDITS = {"markdown": _markdown, "json": _json, "yaml": _yaml}
+_EDITS: Mapping[Notation, Callable[[Sequence[str]], Iterator[_Edit]]] = {
+    "markdown": _markdown,
+    "json": _without_ends,  # no text of JSON goes over the end of a line
+    "yaml": lambda lines: _without_ends(lines, open_lines("\n".join(lines))),
+}
 
 
 # --- Form ------------------------------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
-from enum import Enum, auto
+from enum import Enum
 from itertools import chain
 from typing import Any, NoReturn
 
 import msgspec
 
 from ordain.core.text.limit import DEPTH_MAX, INTEGER_MAX, STRING_BYTES_MAX, string_fault
-from ordain.documents.document import PROBLEMS_MAX, Locate, Mark, Path, ProblemList, ReadValue, exact_number
+from ordain.documents.document import PROBLEMS_MAX, Mark, ProblemList, ReadValue, exact_number
 
 _TOKEN = re.compile(
     r"""
@@ -38,24 +38,15 @@ _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 class _Expect(Enum):
-    VALUE = auto()
-    VALUE_OR_END = auto()
-    KEY = auto()
-    KEY_OR_END = auto()
-    COLON = auto()
-    COMMA_OR_END = auto()
-    NOTHING = auto()
+    """What may come next, in words."""
 
-
-_WANTED = {
-    _Expect.VALUE: "a value",
-    _Expect.VALUE_OR_END: "a value or `]`",
-    _Expect.KEY: "a key in quotes",
-    _Expect.KEY_OR_END: "a key in quotes or `}`",
-    _Expect.COLON: "`:`",
-    _Expect.COMMA_OR_END: "`,` or the closing bracket",
-    _Expect.NOTHING: "nothing more",
-}
+    VALUE = "a value"
+    VALUE_OR_END = "a value or `]`"
+    KEY = "a key in quotes"
+    KEY_OR_END = "a key in quotes or `}`"
+    COLON = "`:`"
+    COMMA_OR_END = "`,` or the closing bracket"
+    NOTHING = "nothing more"
 
 
 class _Stop(Exception):
@@ -68,7 +59,9 @@ def read_json(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> 
         value, depth = _quickly(text, depth_max)
     except (ValueError, RecursionError):
         return _carefully(text, first_line, depth_max)
-    return ReadValue(value=value, depth=depth, locate=_Lazily(text, first_line, depth_max))
+    # Places are found by a second reading, made when the first one is asked for: a good document needs none.
+    again = functools.cache(lambda: _carefully(text, first_line, depth_max).locate)
+    return ReadValue(value=value, depth=depth, locate=lambda path: again()(path))
 
 
 def _carefully(text: str, first_line: int, depth_max: int) -> ReadValue:
@@ -78,20 +71,6 @@ def _carefully(text: str, first_line: int, depth_max: int) -> ReadValue:
     if reader.problems:
         return ReadValue(problems=reader.problems.in_order())
     return ReadValue(value=reader.value, depth=reader.depth, locate=reader.root.find)
-
-
-class _Lazily:
-    """Finds places by a second reading, made when the first place is asked for: a good document needs none."""
-
-    def __init__(self, text: str, first_line: int, depth_max: int) -> None:
-        self._again = functools.partial(_carefully, text, first_line, depth_max)
-
-    @functools.cached_property
-    def _locate(self) -> Locate:
-        return self._again().locate
-
-    def __call__(self, path: Path) -> tuple[int | None, int | None]:
-        return self._locate(path)
 
 
 # --- The quick way -------------------------------------------------------------------------------------------------
@@ -204,7 +183,7 @@ class _JsonReader:
             self._take(token.lastgroup or "", token.group(), at)
             at = token.end()
         if self._expect is not _Expect.NOTHING:
-            self._stop(f"The JSON ends where {_WANTED[self._expect]} should be.", at)
+            self._stop(f"The JSON ends where {self._expect.value} should be.", at)
 
     def _take(self, kind: str, token: str, at: int) -> None:
         match self._expect, token:
@@ -301,7 +280,7 @@ class _JsonReader:
         ):
             self._stop(f"A comma stands before `{token}`.", at, "Delete the last comma.")
         else:
-            self._stop(f"Here should be {_WANTED[self._expect]}.", at)
+            self._stop(f"Here should be {self._expect.value}.", at)
 
     def _not_a_token(self, at: int) -> NoReturn:
         rest = self.text[at : at + 2]
@@ -310,7 +289,7 @@ class _JsonReader:
         elif rest[:1] == '"':
             self._stop("This text in quotes does not end, or holds a raw newline or an unknown escape.", at)
         else:
-            self._stop(f"Here should be {_WANTED[self._expect]}.", at)
+            self._stop(f"Here should be {self._expect.value}.", at)
 
     def _stop(self, detail: str, at: int, *hints: str) -> NoReturn:
         self._add("E_DOC_SYNTAX", detail, at, *hints)

@@ -53,10 +53,6 @@ def notation_of(text: str) -> Notation:
     return "markdown"
 
 
-def _json(text: str) -> Document:
-    return _tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json")
-
-
 def _yaml(text: str) -> Document:
     document = _tree(read_yaml(text, depth_max=TREE_DEPTH_MAX), "yaml")
     comments = yaml_comments(text) if document.plan is not None else ()
@@ -88,7 +84,11 @@ def _markdown(text: str) -> Document:
     return with_claims(read_s3(text), text)
 
 
-_READERS = {"json": _json, "yaml": _yaml, "markdown": _markdown}
+_READERS = {
+    "json": lambda text: _tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json"),
+    "yaml": _yaml,
+    "markdown": _markdown,
+}
 
 
 def _named(document: Document, file: str) -> Document:

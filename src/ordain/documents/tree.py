@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.plan.canonical import plan_id
-from ordain.core.plan.model import PLAN_VERSION, Action, Budget, Plan, Step
+from ordain.core.plan.model import PLAN_VERSION, Action, Plan, Step
 from ordain.core.plan.name import id_fault
 from ordain.core.plan.role import fields
 from ordain.core.text.limit import DEPTH_MAX, ID_LENGTH_MAX, NESTED_PLANS_MAX, STEPS_MAX, line_fault
@@ -76,8 +76,7 @@ def _readable(tree: Any, into: type[msgspec.Struct], given: dict[str, Any]) -> A
 TREE_DEPTH_MAX = DEPTH_MAX + 4 * (NESTED_PLANS_MAX + 2) + 4
 """How deep a whole document may be: a free value in a step, in as many plans as are told from too many by name."""
 
-_MODEL_KEYS = frozenset(Step.__struct_fields__) - {"budget"}
-_LIMITS = frozenset(Budget.__struct_fields__)
+_MODEL_KEYS = frozenset(Step.__struct_fields__)
 _UNSETTLED_ACTIONS = ("nested_plan", "validate_approval")
 _NOTHING_MORE_TO_SAY = {"plan_version": PLAN_VERSION, "title": "…", "steps": []}
 """Stands in for a nested plan that was refused as a whole."""
@@ -194,7 +193,6 @@ class _Tree:
             self._too_many(path)
             return False
         self._refuse_lines(value, "title", path, None)
-        _drop_empty_budget(value)
         taken: dict[str, Path | int] = {}
         ids, found = self._settle_ids(steps or [], path, taken)
         if not self._settle_fallbacks(value, fallbacks, found, len(ids), path, taken):
@@ -330,7 +328,6 @@ class _Tree:
                     if isinstance(alias, str) and alias not in known:
                         aliases.setdefault(alias, step.id)
             self._refuse_lines(body, "description", step.path, step.id)
-            _drop_empty_budget(body)
             self._needs(step, ids, known)
         if foreign:
             shown = f"step `{foreign[0].id}`" + (f" and {len(foreign) - 1} more" if foreign[1:] else "")
@@ -514,13 +511,6 @@ def _list_of(value: dict[str, Any], key: str) -> list[Any] | None:
         value.pop(key, None)
         return [] if key == "steps" else None
     return given if type(given) is list else None
-
-
-def _drop_empty_budget(value: dict[str, Any]) -> None:
-    """A budget that sets no limit is none."""
-    budget = value.get("budget")
-    if type(budget) is dict and budget.keys() <= _LIMITS and all(limit is None for limit in budget.values()):
-        del value["budget"]
 
 
 def _inline_steps(policy: Any) -> Iterator[tuple[list[Any], int, Path]]:

@@ -8,7 +8,7 @@ for a dialect, so that what is wrong in it is said in the format's own words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -105,6 +105,11 @@ class Keys:
         self._taken.update(keys)
         return {key: self.value[key] for key in keys if self.value.get(key) is not None}
 
+    def metadata(self, beside: Sequence[str], lineage: Sequence[str], more: Mapping[str, Any] = {}) -> dict[str, Any]:
+        """What is kept beside the plan: these keys as they are, `more`, and the keys of its lineage together."""
+        history = self.beside(*lineage)
+        return {**self.beside(*beside), **more, **({"lineage": history} if history else {})}
+
     def wrong(self, code: str, detail: str, *hints: str, at: Path = ()) -> None:
         """One more problem, at this place below the mapping."""
         line, column = self._locate((*self.path, *at))
@@ -117,6 +122,14 @@ class Keys:
                 continue
             hints = (f"Write `{instead[key]}`.",) if key in instead else closest(key[:64], sorted(self._taken))
             self.wrong("E_PLAN_UNKNOWN_FIELD", f"{owner} has no field `{shown(key)}`.", *hints, at=(key,))
+
+
+def kept(beside: Sequence[str], lineage: Sequence[str] = ()) -> dict[Path, Path]:
+    """From where `Keys.metadata` and `Keys.beside` take what they keep."""
+    return {
+        **{("metadata", key): (key,) for key in beside},
+        **{("metadata", "lineage", key): (key,) for key in lineage},
+    }
 
 
 class Renamed:
@@ -183,7 +196,10 @@ def with_claims(document: Document, text: str) -> Document:
 def _claims(document: Document, lines: list[str]) -> Iterator[tuple[str, str]]:
     starts = {place.line: owner for owner, place in document.places.items()}
     owner = ""
-    for block in scan(lines, _end_of_front_matter(lines)):
+    end = 0
+    if lines[0].rstrip() == "---":
+        end = next((at + 1 for at in range(1, len(lines)) if lines[at].rstrip() == "---"), 0)
+    for block in scan(lines, end):
         if block.line in starts:
             owner = starts[block.line]
             if _DONE.match(lines[block.line - 1]):
@@ -195,9 +211,3 @@ def _claims(document: Document, lines: list[str]) -> Iterator[tuple[str, str]]:
             word = (found["beside"] or found["inside"] or "").strip()
             if word:
                 yield owner, word
-
-
-def _end_of_front_matter(lines: list[str]) -> int:
-    if lines[0].rstrip() != "---":
-        return 0
-    return next((at + 1 for at in range(1, len(lines)) if lines[at].rstrip() == "---"), 0)

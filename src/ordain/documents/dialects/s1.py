@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.documents.dialects.reader import Keys, Renamed, document_of, first_line
+from ordain.documents.dialects.reader import Keys, Renamed, document_of, first_line, kept
 from ordain.documents.document import Document, Notation, Path, ProblemList, ReadValue
 from ordain.documents.tree_writer import distinct_slugs
 
@@ -21,8 +21,7 @@ STEP_BESIDE = ("executedBy", "startedAt", "completedAt", "output", "error", "aff
 _PLAN_SOURCES: dict[Path, Path] = {
     ("title",): ("task",),
     ("context",): ("metadata", "constraints"),
-    **{("metadata", key): (key,) for key in PLAN_BESIDE},
-    **{("metadata", "lineage", key): (key,) for key in LINEAGE},
+    **kept(PLAN_BESIDE, LINEAGE),
 }
 _STEP_SOURCES: dict[Path, Path] = {
     ("id",): ("description",),
@@ -32,7 +31,7 @@ _STEP_SOURCES: dict[Path, Path] = {
     ("action", "agent"): ("suggestedAgent",),
     ("action", "instructions"): ("instructions",),
     ("action", "criteria"): ("acceptanceCriteria",),
-    **{("metadata", key): (key,) for key in STEP_BESIDE},
+    **kept(STEP_BESIDE),
 }
 _PLAN_INSTEAD = {"title": "task", "context": "metadata: {constraints: […]}", "tags": "metadata: {tags: […]}"}
 _STEP_INSTEAD = {
@@ -54,8 +53,7 @@ def read_s1(read: ReadValue, notation: Notation) -> Document:
         plan.wrong("E_PLAN_TYPE", "`task` is missing; text is wanted.")
     status = plan.take("status", str)
     constraints, metadata = _metadata(plan, read, problems)
-    beside = {**plan.beside(*PLAN_BESIDE), **metadata}
-    lineage = plan.beside(*LINEAGE)
+    beside = plan.metadata(PLAN_BESIDE, LINEAGE, metadata)
     steps = plan.beside("steps").get("steps")
     plan.refuse_rest("A plan of dialect s1", _PLAN_INSTEAD)
     tree: dict[str, Any] = {
@@ -63,7 +61,7 @@ def read_s1(read: ReadValue, notation: Notation) -> Document:
         "task": task if task is not None and "\n" in task else None,
         "context": context_of(constraints),
         "status": status,
-        "metadata": {**beside, **({"lineage": lineage} if lineage else {})} or None,
+        "metadata": beside or None,
         "steps": _steps(steps, read, problems) if type(steps) is list else steps,
     }
     locate = Renamed(read.locate, _PLAN_SOURCES, _STEP_SOURCES)

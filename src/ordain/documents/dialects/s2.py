@@ -12,7 +12,7 @@ from typing import Any
 
 from ordain.core.plan.name import id_fault
 from ordain.core.plan.refs import references
-from ordain.documents.dialects.reader import Keys, Renamed, document_of
+from ordain.documents.dialects.reader import Keys, Renamed, document_of, kept
 from ordain.documents.document import Document, Notation, Path, ProblemList, ReadValue
 
 UNTITLED = "Untitled plan"
@@ -22,17 +22,14 @@ LINEAGE = ("version",)
 STEP_BESIDE = ("order", "result")
 """What is kept beside the plan and its steps, in this order."""
 
-_PLAN_SOURCES: dict[Path, Path] = {
-    **{("metadata", key): (key,) for key in PLAN_BESIDE},
-    **{("metadata", "lineage", key): (key,) for key in LINEAGE},
-}
+_PLAN_SOURCES = kept(PLAN_BESIDE, LINEAGE)
 _STEP_SOURCES: dict[Path, Path] = {
     ("needs",): ("dependsOn",),
     ("on_failure",): ("critical",),
     ("action",): (),
     ("action", "tool"): ("tool",),
     ("action", "args"): ("args",),
-    **{("metadata", key): (key,) for key in STEP_BESIDE},
+    **kept(STEP_BESIDE),
 }
 _STEP_INSTEAD = {"needs": "dependsOn", "depends_on": "dependsOn", "on_failure": "critical", "step_number": "order"}
 _NAMED = re.compile(r"\$([A-Za-z0-9_-]+)")
@@ -43,12 +40,12 @@ def read_s2(read: ReadValue, notation: Notation) -> Document:
     problems = ProblemList()
     plan = Keys(read.value, (), read.locate, problems)
     title = plan.take("title", str)
-    beside, lineage = plan.beside(*PLAN_BESIDE), plan.beside(*LINEAGE)
+    metadata = plan.metadata(PLAN_BESIDE, LINEAGE)
     steps = plan.beside("steps").get("steps")
     plan.refuse_rest("A plan of dialect s2", {})
     tree: dict[str, Any] = {
         "title": UNTITLED if title is None else title,
-        "metadata": {**beside, **({"lineage": lineage} if lineage else {})} or None,
+        "metadata": metadata or None,
         "steps": _steps(steps, read, problems) if type(steps) is list else steps,
     }
     locate = Renamed(read.locate, _PLAN_SOURCES, _STEP_SOURCES)

@@ -14,7 +14,7 @@ import msgspec
 
 from ordain.core.plan.name import scope_fault
 from ordain.core.text.limit import DEPTH_MAX, string_fault
-from ordain.documents.dialects.reader import Keys, Renamed
+from ordain.documents.dialects.reader import Keys, Renamed, kept
 from ordain.documents.document import Document, Path, ProblemList, ReadValue
 from ordain.documents.markdown.front_matter import FrontMatter
 from ordain.documents.markdown.outline import Outline, escaped_title, outline_of, refuse_hiding
@@ -24,14 +24,8 @@ from ordain.documents.shape import shape
 from ordain.documents.yaml import read_yaml
 
 BESIDE = (
-    "id",
-    "created_at",
-    "updated_at",
-    "planner_model",
-    "execution_session",
-    "execution_started_at",
-    "execution_ended_at",
-    "result_summary",
+    *("id", "created_at", "updated_at", "planner_model", "execution_session", "execution_started_at"),
+    *("execution_ended_at", "result_summary"),
 )
 LINEAGE = ("version",)
 """What is kept beside the plan, in this order."""
@@ -39,8 +33,7 @@ LINEAGE = ("version",)
 _SOURCES: dict[Path, Path] = {
     ("tools",): ("tools_required",),
     ("model",): ("executor_model",),
-    **{("metadata", key): (key,) for key in BESIDE},
-    **{("metadata", "lineage", key): (key,) for key in LINEAGE},
+    **kept(BESIDE, LINEAGE),
 }
 _INSTEAD = {"tools": "tools_required", "model": "executor_model", "plan_version": "version"}
 _BARE = re.compile(
@@ -91,9 +84,8 @@ def _front_matter(read: ReadValue, end: int, problems: ProblemList) -> tuple[str
         title = "…"
     status, model = keys.take("status", str), keys.take("executor_model", str)
     tools = _tools(keys)
-    beside, lineage = keys.beside(*BESIDE), keys.beside(*LINEAGE)
+    metadata = keys.metadata(BESIDE, LINEAGE)
     keys.refuse_rest("The front matter of dialect s3", _INSTEAD)
-    metadata = {**beside, **({"lineage": lineage} if lineage else {})}
     locate = Renamed(read.locate, _SOURCES, {})
     sound = shape(metadata, Any, locate=locate, problems=problems, path=("metadata",)) is not None
     record = {"status": status, "metadata": metadata if sound else None}

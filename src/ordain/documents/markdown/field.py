@@ -154,6 +154,7 @@ class FieldNames:
 # Knows the spellings of values; knows nothing of steps or sections. What can not be read is noted and given as None.
 
 _BRACKETS = re.compile(r"\[([^][]*)\]")
+_QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)
 _LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
 _GOES_ON = re.compile(r"(?:[ ]{2,}|\t)[ \t]*(\S.*)", re.DOTALL)
 
@@ -354,10 +355,8 @@ def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> t
     items: list[list[str]] = []
     if field.inline:
         listed = _BRACKETS.fullmatch(field.inline) if commas else None
-        words = (listed[1] if listed else field.inline).split(",")
-        items = (
-            [[_unquoted(word.strip()) if listed else word.strip()] for word in words] if commas else [[field.inline]]
-        )
+        words = (listed[1] if listed else field.inline).split(",") if commas else [field.inline]
+        items = [[_QUOTED.sub(r"\2", word.strip()) if listed else word.strip()] for word in words]
     for block in trimmed(field.body):
         text = block.text if type(block) is Text else ""
         item, more = _LIST_ITEM.fullmatch(text), _GOES_ON.fullmatch(text)
@@ -380,10 +379,6 @@ def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> t
         problems.add("E_FIELD_VALUE", detail, hint, line=field.line)
         return None
     return tuple(found)
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[0] == text[-1] else text
 
 
 def _fenced_list(field: Field, fence: Fence, problems: ProblemList) -> tuple[str, ...] | None:

@@ -98,7 +98,8 @@ def _checked(read: ReadValue, end: int, problems: ProblemList) -> FrontMatter:
             if checked is not None:
                 values[name] = checked
         else:
-            key.wrong("E_PLAN_UNKNOWN_FIELD", f"The front matter has no key `{name[:64]}`.", *_near(name))
+            hints = closest(name[:64], [*_CHECKS, *FOR_READERS, "record"])
+            key.wrong("E_PLAN_UNKNOWN_FIELD", f"The front matter has no key `{name[:64]}`.", *hints)
     return FrontMatter(end=end, values=values, record=record, locate=read.locate)
 
 
@@ -127,10 +128,6 @@ def _beside(owner: str) -> tuple[str, ...]:
     if not owner:
         return tuple(name for name in RECORD_FIELDS if name not in ("notes", "risks"))
     return RECORD_FIELDS if owner.endswith("/") else tuple(name for name in STEP_RECORD_FIELDS if name != "step_number")
-
-
-def _near(name: str) -> tuple[str, ...]:
-    return closest(name[:64], [*_CHECKS, *FOR_READERS, "record"])
 
 
 def _type(key: _Key) -> None:
@@ -184,10 +181,6 @@ def _tools(key: _Key) -> tuple[str, ...] | None:
     return names
 
 
-def _protect(key: _Key) -> tuple[str, ...] | None:
-    return _texts(key, 'Write `protect: ["tests/**"]`.')
-
-
 def _tier(key: _Key) -> int | None:
     if not _whole(key.value):
         key.wrong("E_PLAN_TYPE", "`tier` is not a whole number.", "Write `tier: 0`, `tier: 1` or `tier: 2`.")
@@ -215,7 +208,7 @@ _CHECKS: dict[str, Callable[[_Key], Any]] = {
     "plan_version": _plan_version,
     "workspace_id": _workspace_id,
     "tools": _tools,
-    "protect": _protect,
+    "protect": lambda key: _texts(key, 'Write `protect: ["tests/**"]`.'),
     "agent": _agent,
     "tier": _tier,
     "params": _params,

@@ -186,7 +186,9 @@ class _Reader:
         at = note_from = 0
         while at < len(blocks):
             block = blocks[at]
-            self._refuse_step_heading(block)
+            if is_step_heading(block):
+                hint = "Write the heading `## Steps` before the first step."
+                self.problems.add("E_MD_HEADING", "A step stands outside of `## Steps`.", hint, line=block.line)
             found = self.names.line(block, PLAN_FIELDS, self.problems)
             if found is None:
                 at += 1
@@ -277,11 +279,6 @@ class _Reader:
             line, column = self.front.locate(("record", owner))
             detail = f"`record` speaks of `{owner[:64]}`, and the plan has no such step."
             self.problems.add("E_PLAN_UNKNOWN_FIELD", detail, line=line, column=column)
-
-    def _refuse_step_heading(self, block: Block) -> None:
-        if is_step_heading(block):
-            hint = "Write the heading `## Steps` before the first step."
-            self.problems.add("E_MD_HEADING", "A step stands outside of `## Steps`.", hint, line=block.line)
 
     # --- Sections and steps ---
 

@@ -158,7 +158,8 @@ def _fence(lines: Sequence[str], at: int) -> Fence | None:
         line = lines[below]
         if _closes(line, mark):
             return Fence(at + 1, below + 1, found[3].strip(" \t"), tuple(content), True, indent)
-        content.append(_dedent(line, indent))
+        spaces = len(line) - len(line.lstrip(" "))
+        content.append(line[min(indent, spaces) :])
     return Fence(at + 1, len(lines), found[3].strip(" \t"), tuple(content), False, indent)
 
 
@@ -168,8 +169,3 @@ def _closes(line: str, mark: str) -> bool:
         return False
     # Indented by four or more (or by a tab) the marks are content.
     return len(line) - len(line.lstrip(" ")) <= 3 and not line.lstrip(" ").startswith("\t")
-
-
-def _dedent(line: str, indent: int) -> str:
-    spaces = len(line) - len(line.lstrip(" "))
-    return line[min(indent, spaces) :]
