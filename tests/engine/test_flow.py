@@ -146,6 +146,7 @@ def test_a_number_becomes_text_in_the_arguments_of_a_program() -> None:
         ("exec", {"argv": ["do", "${a.output.empty}${a.output.dash}"]}, "`argv[1]` would begin with `-`"),
         ("exec", {"argv": ["do", "${a.output.dash}", "--"]}, "`argv[1]` would begin with `-`"),
         ("exec", {"argv": ["env", "--", "do", "${a.output.dash}"]}, "`argv[3]` would begin with `-`"),
+        ("exec", {"argv": ["nice", "/usr/bin/find", "--", "${a.output.dash}"]}, "`argv[3]` would begin with `-`"),
         ("exec", {"argv": ["do", "b"], "env": {"X": "${a.output.nul}"}}, "the variable `X` holds a NUL"),
         ("write_file", {"path": "x", "content": "${a.output.l}"}, "`write_file` wants `content` to be a string"),
         ("delete", {"path": "${a.output.l}"}, "`delete` wants `path` to be a string"),

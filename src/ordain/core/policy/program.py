@@ -113,7 +113,7 @@ def may_be_options(action: CallTool, item: str = "item") -> Iterator[int]:
     words = tuple(word if isinstance(word, str) else None for word in argv) if isinstance(argv, list | tuple) else ()
     program = len(words) - len(unwrapped(words))  # `env -- tar …` ends the options of `env` only
     for at, word in enumerate(words):
-        if word == "--" and at > program:
+        if word == "--" and at > program and bare(words[program]) != "find":  # for which `-delete` is no option
             return
         if isinstance(word, str) and next(spans(word, item), (1, 0))[0] == 0:
             yield at
