@@ -56,7 +56,7 @@ _STRING = rb"[\]PX^_][^\x07\x1b\\\r\n]{0,200}(?:\x07|\x1b\\|\\a|\\(?:u00|x|0)07|
 """What follows ESC: colours and the like, character sets, and titles and links, which hold a text."""
 _UNSEEN = (
     rb"\x1b(?:CONTROL|[78=>])|\^\[CONTROL|\\(?:u001[bB]|x1[bB]|033|[eE])CONTROL"
-    rb"|\\x(?:[0189][0-9A-Fa-f]|7[fF]|[aA][0dD])"
+    rb"|\\x(?:[0189][0-9A-Fa-f]|7[fF]|[aA][0dD])|\\(?=\r?\n)"
     rb"|\\u(?:00(?:[0189][0-9A-Fa-f]|7[fF]|[aA][0dD])|034[fF]|061[cC]|11(?:5[fF]|60)|1680|17[bB][45]|180[b-fB-F]"
     rb"|20(?:[06][0-9A-Fa-f]|2[89A-Fa-f]|5[fF])|2800|3000|3164"
     rb"|[fF](?:[eE]0[0-9A-Fa-f]|[eE][fF][fF]|[fF][aA]0|[fF][fF][0-9A-Ba-b])|[dD][bB]40\\u[dD][c-fC-F][0-9A-Fa-f]{2})"
@@ -69,8 +69,9 @@ _UNSEEN = (
 """What may stand inside a secret and is not seen there, beside breaks: escapes of a terminal, all blanks of Unicode and
 all characters that are shown as nothing, as they are and as programs escape them."""
 _UNSEEN_MARKS = (
-    b"\x1b", b"\\u", b"\\x", b"\\0", b"\\e", b"\\E", b"^[", b"\xc2", b"\xcd\x8f", b"\xd8\x9c", b"\xe1", b"\xe2\x80",
-    b"\xe2\x81", b"\xe2\xa0\x80", b"\xe3\x80\x80", b"\xe3\x85\xa4", b"\xef", b"\xf0\x9d", b"\xf0\x9b", b"\xf3\xa0",
+    b"\x1b", b"\\u", b"\\x", b"\\0", b"\\e", b"\\E", b"\\\n", b"\\\r", b"^[", b"\xc2", b"\xcd\x8f", b"\xd8\x9c",
+    b"\xe1", b"\xe2\x80", b"\xe2\x81", b"\xe2\xa0\x80", b"\xe3\x80\x80", b"\xe3\x85\xa4", b"\xef",
+    b"\xf0\x9d", b"\xf0\x9b", b"\xf3\xa0",
 )  # fmt: skip
 _UNSEEN, _UNSEEN_WITH_STRINGS = (
     _UNSEEN.replace(b"CONTROL", one) for one in (_CONTROL, rb"(?:" + _CONTROL + rb"|" + _STRING + rb")")
