@@ -17,7 +17,6 @@ from typing import TextIO
 
 from bench.measure import Line, Size
 from bench.plans import wide_plan
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.workspace.clock import WallClock
 from ordain.core.approval.approval import WorkspaceIdentity
 from ordain.core.plan.canonical import plan_id
@@ -34,6 +33,7 @@ from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.view.run import Style
 from ordain.records.sink import Sink
 from tests.twins.execution import ScriptedShell
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryStepLogs
 
 __all__ = ["measure"]

@@ -15,7 +15,6 @@ from typing import Any
 from unittest.mock import patch
 
 from ordain.adapters.ledger.backup import FileArchive
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.tools.toolbox import ToolSources
 from ordain.app.app import App
@@ -59,6 +58,7 @@ from tests.twins.execution import (
     ScriptedToolbox,
     ToldNotifier,
 )
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import (
     MemoryCopies,
     MemoryHost,

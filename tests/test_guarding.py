@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app.app import App
 from ordain.app.guard import Seen
 from ordain.core.approval.approval import Channel, Principal
@@ -25,6 +24,7 @@ from ordain.core.run.event import RequestRefused
 from ordain.core.text.problem import Refused, refuse
 from tests.build import plan, step
 from tests.scenario import KIM, twin_ports
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemorySecrets, MemorySightings, MemoryWorkspace
 
 CLIENT = Principal(name="assistant", channel=Channel.MCP)

@@ -11,7 +11,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.workspace.copies import WorkspaceCopies
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.app import proposals
@@ -47,6 +46,7 @@ from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import CountingIds, ManualClock, ScriptedShell, ToldNotifier
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryKeyring, MemorySecrets, MemoryWorkspace, MemoryWriterLock
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)

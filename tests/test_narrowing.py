@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app.authority import Authority
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.actions.tool import CallTool
@@ -17,6 +16,7 @@ from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 from tests.build import step
 from tests.scenario import twin_ports
+from tests.twins.ledger import MemoryLedger
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 COMMAND = step("a", needs=())

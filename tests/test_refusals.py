@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app import refusals
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.lineage.refusal import PER_HOUR, REFUSALS_STREAM
@@ -12,6 +11,7 @@ from ordain.core.run.event import RequestRefused
 from ordain.core.text.problem import Problem
 from ordain.records.surroundings import Surroundings
 from tests.scenario import twin_ports
+from tests.twins.ledger import MemoryLedger
 
 PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `approved`.")]
 

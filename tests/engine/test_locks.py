@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app.app import App
 from ordain.app.audits import _end_what_is_open
 from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
@@ -21,6 +20,7 @@ from ordain.ports.process import Command, Finished
 from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
+from tests.twins.ledger import MemoryLedger
 
 MINUTE = 60_000
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.actions.task import Task
@@ -21,6 +20,7 @@ from ordain.engine.reads import READ_BYTES_MAX, READS_BYTES_MAX, Gathered, Nothi
 from ordain.ports.ledger import Append
 from ordain.records.records import Records
 from ordain.records.sink import Sink
+from tests.twins.ledger import MemoryLedger
 
 SECRET = "tr0ub4dor-and-three"
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

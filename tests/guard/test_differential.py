@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.app import guard as guarding
 from ordain.app.authority import Authority
@@ -54,6 +53,7 @@ from tests.build import plan, step, work_item
 from tests.guard import reference as model
 from tests.scenario import twin_ports
 from tests.twins.execution import ManualClock, ScriptedToolbox
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemorySightings
 
 SEED = int(os.environ.get("ORDAIN_SEED", "20261116"))

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.adapters.ledger.writer import Writer
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
@@ -26,6 +25,7 @@ from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ledger import Append, Artifact, Ledger
 from ordain.ports.process import PART_BYTES
+from tests.twins.ledger import MemoryLedger
 
 
 def sqlite_on_a_slow_disk(folder: Path) -> Ledger:

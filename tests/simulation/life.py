@@ -15,7 +15,6 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.adapters.workspace.clock import WallClock
 from ordain.app.app import App
@@ -75,6 +74,7 @@ from tests.simulation.world import (
     World,
 )
 from tests.twins.execution import CountingIds, ScriptedAgents
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryWriterLock
 
 ENDED = ("completed", "failed", "cancelled")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.data import StoreData
@@ -44,6 +43,7 @@ from ordain.ports.tool import ToolResult
 from ordain.ports.workspace import Saved
 from tests.simulation.fate import Fate
 from tests.twins.execution import ScriptedToolbox
+from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryProtection, MemoryWorkspace
 
 GOOD = {"tests/a.py": b"assert a", "tests/b.py": b"assert b"}

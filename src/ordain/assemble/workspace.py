@@ -12,9 +12,9 @@ from typing import Any
 
 from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.ledger.backup import FileArchive
+from ordain.adapters.ledger.empty import EmptyLedger
 from ordain.adapters.ledger.file import Reserve
 from ordain.adapters.ledger.lock import FileWriterLock
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.host import LocalHost
 from ordain.adapters.process.outside import CommandNotifier
@@ -109,7 +109,7 @@ def _open(
 
     def empty_ledger() -> Ledger:
         state_directory(os.environ, workspace)  # refused where a real one would be
-        return MemoryLedger()
+        return EmptyLedger()
 
     boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools, alone=alone)
     if taken := sources.registered().keys() & toolbox.definitions().keys():
