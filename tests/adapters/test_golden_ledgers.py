@@ -133,7 +133,7 @@ def test_a_broken_ledger_is_not_migrated_and_left_alone(statement: str, tmp_path
 OPENING = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from ordain.adapters.ledger import migration as ledger_migration, reader as ledger_projection
+from ordain.adapters.ledger import reader as ledger_projection
 from ordain.adapters.ledger.sqlite import SqliteLedger
 
 if sys.argv[2] == "dies":
@@ -219,7 +219,7 @@ def test_an_earlier_format_can_be_looked_at_on_a_full_disk(tmp_path: Path, monke
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ordain.adapters.ledger.migration.copy_aside", full)
+    monkeypatch.setattr("ordain.adapters.ledger.reader.copy_aside", full)
     with opened(path) as ledger:
         assert folded(ledger) == expected(1)
         with pytest.raises(Refused, match=r"E_LEDGER_IO.*No space left"):

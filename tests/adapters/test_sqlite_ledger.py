@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 
 from ordain.adapters.ledger import writer as ledger_writer
 from ordain.adapters.ledger.file import RESERVE_BYTES, Reserve
-from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ledger import chain
@@ -38,6 +37,7 @@ from ordain.core.run.event import ConfigTrusted, Event, ExecutorStarted, PlanPre
 from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ledger import Append, Artifact, Ledger
+from tests.twins.ledger import MemoryLedger
 
 AT = Instant(1_700_000_000_000)
 ANA = Principal(name="ana", channel=Channel.TERMINAL)

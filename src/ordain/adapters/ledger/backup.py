@@ -28,8 +28,7 @@ from ordain.adapters.ledger.file import (
     rows,
     transaction,
 )
-from ordain.adapters.ledger.migration import open_to_look
-from ordain.adapters.ledger.reader import EVENTS, Projection, entries, gone, record
+from ordain.adapters.ledger.reader import EVENTS, Projection, entries, gone, open_to_look, record
 from ordain.adapters.workspace.openat import sync
 from ordain.core.ledger import chain
 from ordain.core.ledger.link import Tip

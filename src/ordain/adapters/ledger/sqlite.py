@@ -32,13 +32,14 @@ from ordain.adapters.ledger.file import (
     refusal,
     rows,
 )
-from ordain.adapters.ledger.migration import migrate, open_to_look
 from ordain.adapters.ledger.reader import (
     EVENTS,
     adds_up,
     entries,
     events_after,
     last_checkpoint,
+    migrate,
+    open_to_look,
     part_name,
     rebuild,
     stand,

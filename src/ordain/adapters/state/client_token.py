@@ -12,7 +12,7 @@ from secrets import token_urlsafe
 
 import msgspec
 
-from ordain.adapters.state.private_file import PrivateFiles
+from ordain.adapters.state.directory import PrivateFiles
 from ordain.core.plan.value import Instant
 from ordain.core.text.problem import refuse
 from ordain.ports.machine import Client

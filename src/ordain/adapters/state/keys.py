@@ -15,14 +15,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ordain.adapters.state import keys
-from ordain.adapters.state.private_file import PrivateFiles
+from ordain.adapters.state.directory import PrivateFiles
 from ordain.core.approval.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.text.problem import refuse
 from ordain.ports.machine import Credential
-
-# --- Keys ------------------------------------------------------------------------------------------------------------
 
 PASSPHRASE_LENGTH_MIN = 8
 COST = 2**17
@@ -214,27 +211,23 @@ def _file(name: str) -> str:
     return f"{name}.key"
 
 
-# --- Keyring ---------------------------------------------------------------------------------------------------------
-# The keys of a state directory as a keyring.
-
-
 class FileKeyring:
     """ports.Keyring over key files. The directory is asked for only when a key is: few commands use one."""
 
-    def __init__(self, directory: Callable[[], Path], cost: int = keys.COST) -> None:
+    def __init__(self, directory: Callable[[], Path], cost: int = COST) -> None:
         self._directory, self._cost = directory, cost
 
     def create(self, credential: Credential) -> PublicKey:
-        return keys.create(self._directory(), credential.name, credential.passphrase, self._cost)
+        return create(self._directory(), credential.name, credential.passphrase, self._cost)
 
     def public_key(self, name: str) -> PublicKey | None:
-        return keys.public_key(self._directory(), name)
+        return public_key(self._directory(), name)
 
     def sign(self, credential: Credential, statement: bytes) -> Signature | None:
         try:
-            return keys.sign(self._directory(), credential.name, credential.passphrase, statement)
-        except keys.WrongPassphrase:
+            return sign(self._directory(), credential.name, credential.passphrase, statement)
+        except WrongPassphrase:
             return None
 
     def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
-        return keys.verify(key, signature, statement)
+        return verify(key, signature, statement)

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from ordain.adapters.step_channel.lines import PipeLines
-from ordain.adapters.step_channel.pipe import MESSAGE_MAX, PAIRS, ClientMessage, Told
+from ordain.adapters.step_channel.pipe import MESSAGE_MAX, PAIRS, ClientMessage, PipeLines, Told
 from ordain.core.task.offer import DOOR, TOKEN, CallAnswer, Offer
 from ordain.core.text.problem import Problem, Refused, refuse
 
 TOLD_MAX = 256 << 20
 """How long an answer may be: no longer than whoever carries out the run makes it, which is believed here."""
 
+_UNANSWERED = Problem(code="E_DOOR", detail="Whoever carries out the run did not say whether it may be.")
 _Ask = Literal["list", "call", "may"]
 
 
@@ -42,26 +42,25 @@ class DoorClient:
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """What a call of a tool is answered. When cancelled, it is taken back."""
-        return (await self._ask("call", tool, dict(args))).answer or CallAnswer()
+        return (await self._ask("call", tool, args)).answer or CallAnswer()
 
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """Whether the agent may make a call itself."""
-        return (await self._ask("may", tool, dict(args))).answer or CallAnswer(problem=_unanswered())
+        return (await self._ask("may", tool, args)).answer or CallAnswer(problem=_UNANSWERED)
 
     def close(self) -> None:
         self._lines.close()
 
-    async def _ask(
-        self, ask: Literal["list", "call", "may"], tool: str = "", args: dict[str, Any] | None = None
-    ) -> Told:
+    async def _ask(self, ask: _Ask, tool: str = "", args: Mapping[str, Any] | None = None) -> Told:
         self._asked += 1
         asked = ClientMessage(
-            token=self._token, session=self._session, id=self._asked, ask=ask, tool=tool, args=args or {}
+            token=self._token, session=self._session, id=self._asked, ask=ask, tool=tool, args=dict(args or {})
         )
         line = msgspec.json.encode(asked)
         if len(line) > MESSAGE_MAX:
             size = f"{len(line):,} bytes, and no call may be longer than {MESSAGE_MAX:,}"
-            return Told(session="", id=0, answer=CallAnswer(problem=_too_long(size)))
+            fault = Problem(code="E_CALL_ARGUMENTS", detail=f"The call takes {size}.", hints=("Do it in parts.",))
+            return Told(session="", id=0, answer=CallAnswer(problem=fault))
         told: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
         self._waiting[asked.id] = told
         try:
@@ -111,14 +110,6 @@ class DoorClient:
         writing = os.open(door / f"{number}.in", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         reading = os.open(door / f"{number}.out", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         return PipeLines(reading, writing, self._line, self._ended, line_max=TOLD_MAX, unsent_max=PAIRS * MESSAGE_MAX)
-
-
-def _too_long(size: str) -> Problem:
-    return Problem(code="E_CALL_ARGUMENTS", detail=f"The call takes {size}.", hints=("Do it in parts.",))
-
-
-def _unanswered() -> Problem:
-    return Problem(code="E_DOOR", detail="Whoever carries out the run did not say whether it may be.")
 
 
 def _gone() -> Refused:

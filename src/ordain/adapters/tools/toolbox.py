@@ -12,10 +12,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ordain.adapters.process.outside import digest_of, lost_words, sealed, started
 from ordain.adapters.tools import file as file_tools
 from ordain.adapters.tools import http as http_tools
-from ordain.adapters.tools.python import PythonTools
+from ordain.adapters.tools.python import PythonTools, module_in
 from ordain.core.plan.tool import COMMANDS, DEFINITIONS, ToolDefinition, ToolSource, argument_faults
+from ordain.core.policy.program import WORKSPACE_WORD, sealed_modules
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.text.problem import Refused, closest, refuse
 from ordain.core.text.secret import Secret
@@ -133,10 +135,6 @@ class ToolSources:
         return await self._python.call(tool, args, key)
 
     def code_fault(self, source: ToolSource) -> tuple[str, ...]:
-        from ordain.adapters.process.outside import digest_of, sealed, started
-        from ordain.adapters.tools.python_code import module_in
-        from ordain.core.policy.program import WORKSPACE_WORD, sealed_modules
-
         module, files = (source.python or "").partition(":")[0], [*source.files]
         try:
             if source.mcp:
@@ -163,8 +161,6 @@ class ToolSources:
         return fault, "Install it outside the workspace, and name it there.", how, *filter(None, [place])
 
     def lost_words(self, argv: Sequence[str]) -> Sequence[str]:
-        from ordain.adapters.process.outside import lost_words
-
         return lost_words(argv, self._workspace)
 
     def said(self, key: str) -> str:
