@@ -23,7 +23,6 @@ OTHERS_WORDS = ("manager", "helper", "util", "info")
 LONG_MODULES = {
     "app/app.py",
     "app/runs.py",
-    "core/approval/diff/concern.py",
     "core/report/report.py",
     "engine/loop.py",
     "interfaces/gateway/relay.py",
