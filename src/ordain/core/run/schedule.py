@@ -12,7 +12,7 @@ from itertools import islice
 from typing import assert_never
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import NestedPlan, Step, check_of, contract_of
@@ -206,7 +206,9 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
         case StepState.ESCALATED:
             return "waits for a person's decision"
         case StepState.WAITING if record.gathers:
-            return f"waits for {_of_its_own(state, step_id)}"
+            group = state.groups[step_id]
+            settled = sum(state.steps[name].state in SETTLED for name in group.members)
+            return f"waits for its {_GROUP_WORDS[group.kind]}: {settled} of {len(group.members)} have ended"
         case StepState.WAITING:
             return f"waits for {record.waits_for}"
         case StepState.PENDING:
@@ -230,20 +232,15 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
 _GROUP_WORDS = {GroupKind.ITEMS: "items", GroupKind.NESTED: "steps", GroupKind.FALLBACK: "fallback steps"}
 
 
-def _of_its_own(state: RunState, step_id: StepId) -> str:
-    """The steps that a step waits for, in words."""
-    group = state.groups[step_id]
-    settled = sum(state.steps[name].state in SETTLED for name in group.members)
-    return f"its {_GROUP_WORDS[group.kind]}: {settled} of {len(group.members)} have ended"
-
-
 # --- From what the loop saw to the event that says so ----------------------------------------------------------------
 
 
 def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, stopped: bool) -> AttemptEnded:
     """The event for an attempt that ended with this outcome; `stopped` when we ended it because the run aborts."""
     if state.steps[step_id].tampered and not stopped:
-        outcome = _tampered_outcome(outcome, state.steps[step_id].tampered)
+        before = f"{outcome.detail}; " if outcome.detail else ""
+        error = outcome.error if outcome.error == AGENT_CANNOT else "F_CONTRACT_TAMPERED"
+        outcome = replace(outcome, error=error, detail=before + tampered_words(state.steps[step_id].tampered))
     group = state.groups.get(step_id) if state.steps[step_id].gathers else None
     if stopped:
         after = Consequence(to=StepState.CANCELLED)
@@ -258,16 +255,7 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
     else:
         # Its own observed result is the evidence: the harness saw the exit status, or called the tool itself.
         after = Consequence(to=StepState.PASSED)
-    attempt = state.steps[step_id].attempts
-    return AttemptEnded(
-        step=step_id,
-        attempt=attempt,
-        outcome=outcome,
-        to=after.to,
-        not_before=after.not_before,
-        aborts=after.aborts,
-        fallback=after.fallback,
-    )
+    return AttemptEnded(step=step_id, attempt=state.steps[step_id].attempts, outcome=outcome, **asdict(after))
 
 
 def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEnded:
@@ -336,30 +324,14 @@ def judged(
         return ContractHeld(step=step_id, attempt=attempt, evidence=evidence)
     after = consequence(state, step_id, now)
     kind = ContractBroken if evidence.verdict is Verdict.BROKEN else ContractInconclusive
-    return kind(
-        step=step_id,
-        attempt=attempt,
-        evidence=evidence,
-        to=after.to,
-        not_before=after.not_before,
-        aborts=after.aborts,
-        fallback=after.fallback,
-    )
+    return kind(step=step_id, attempt=attempt, evidence=evidence, **asdict(after))
 
 
 def not_held(state: RunState, step_id: StepId, error: str, detail: str, now: Instant) -> PreconditionBroken:
     """The event for a step before which something did not hold."""
     after = consequence(state, step_id, now)
-    return PreconditionBroken(
-        step=step_id,
-        attempt=state.steps[step_id].attempts,
-        error=error,
-        detail=detail,
-        to=after.to,
-        not_before=after.not_before,
-        aborts=after.aborts,
-        fallback=after.fallback,
-    )
+    attempt = state.steps[step_id].attempts
+    return PreconditionBroken(step=step_id, attempt=attempt, error=error, detail=detail, **asdict(after))
 
 
 FILES_NAMED_MAX = 20
@@ -370,12 +342,6 @@ def tampered_words(files: Sequence[str]) -> str:
     named = ", ".join(files[:FILES_NAMED_MAX])
     more = f" and {len(files) - FILES_NAMED_MAX} more" if len(files) > FILES_NAMED_MAX else ""
     return f"protected files changed while it was at work, and were put back: {named}{more}"
-
-
-def _tampered_outcome(outcome: Outcome, files: Sequence[str]) -> Outcome:
-    before = f"{outcome.detail}; " if outcome.detail else ""
-    error = outcome.error if outcome.error == AGENT_CANNOT else "F_CONTRACT_TAMPERED"
-    return replace(outcome, error=error, detail=before + tampered_words(files))
 
 
 def _untouched(state: RunState, step_id: StepId, evidence: Evidence) -> Evidence:

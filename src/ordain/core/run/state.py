@@ -414,6 +414,7 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     """Let a step become steps of its own."""
     step_id, count = event.step, event.count
     step = state.step(step_id)
+    nested = nested_plan_of(step) if step.for_each is None else None
     if len(event.labels) not in (0, count):
         raise IllegalTransition(f"{step_id} has {count} items and {len(event.labels)} names for them")
     if not state.has_room(count):
@@ -424,7 +425,7 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
             made = item_members(step, original, count, event.labels)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
-        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
+        case GroupKind.NESTED if nested is not None and count == len(nested.steps):
             made, limit = nested_members(step, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
@@ -434,10 +435,6 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     group = Group(kind=event.kind, members=tuple(one.id for one, _ in made), limit=limit, items_seal=event.items_seal)
     state.gather(step_id)
     state.unfold(step_id, group, made, members)
-
-
-def _nested(step: Step) -> Plan | None:
-    return nested_plan_of(step) if step.for_each is None else None
 
 
 def _as_written(state: RunState, step_id: StepId) -> Step:

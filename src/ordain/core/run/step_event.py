@@ -64,6 +64,13 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """Base of all events."""
 
 
+class StepFact(Fact, frozen=True):
+    """Base of the events of one attempt at a step."""
+
+    step: StepId
+    attempt: int
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What something says that it has used. Nobody measured it."""
 
@@ -158,11 +165,9 @@ class ConditionFalse(Fact, frozen=True, tag="condition_false"):
     attempt: int = 0
 
 
-class PreconditionBroken(Fact, frozen=True, tag="precondition_broken"):
+class PreconditionBroken(StepFact, frozen=True, tag="precondition_broken"):
     """What must hold before a step did not, so nothing was begun; the failure policy says what follows."""
 
-    step: StepId
-    attempt: int
     error: str
     """A problem code, with `detail` saying what did not hold."""
     detail: str
@@ -172,11 +177,9 @@ class PreconditionBroken(Fact, frozen=True, tag="precondition_broken"):
     fallback: tuple[StepId, ...] = ()
 
 
-class StepApprovalAsked(Fact, frozen=True, tag="step_approval_asked"):
+class StepApprovalAsked(StepFact, frozen=True, tag="step_approval_asked"):
     """A person is asked whether this step may be done, with its arguments as they are now known."""
 
-    step: StepId
-    attempt: int
     reason: str
     shown: str
     """What would be done, redacted."""
@@ -184,11 +187,9 @@ class StepApprovalAsked(Fact, frozen=True, tag="step_approval_asked"):
     """Commits to exactly what would be done: only that is allowed by a yes."""
 
 
-class StepUnfolded(Fact, frozen=True, tag="step_unfolded"):
+class StepUnfolded(StepFact, frozen=True, tag="step_unfolded"):
     """A step became steps of its own, and waits for them: one for each item, or those of its nested plan."""
 
-    step: StepId
-    attempt: int
     kind: GroupKind
     count: int
     items_seal: str = ""
@@ -197,11 +198,9 @@ class StepUnfolded(Fact, frozen=True, tag="step_unfolded"):
     """What tells each item from the others where it is shown, redacted and cut; of very many items there are none."""
 
 
-class AttemptStarted(Fact, frozen=True, tag="attempt_started"):
+class AttemptStarted(StepFact, frozen=True, tag="attempt_started"):
     """The intent, durable before the effect."""
 
-    step: StepId
-    attempt: int
     key: str
     agent: str = ""
     """Of a task: who performs it."""
@@ -209,27 +208,21 @@ class AttemptStarted(Fact, frozen=True, tag="attempt_started"):
     """Why it is that agent."""
 
 
-class WorkOffered(Fact, frozen=True, tag="work_offered"):
+class WorkOffered(StepFact, frozen=True, tag="work_offered"):
     """A work item was made of a step's task; its prompt is kept beside the chain."""
 
-    step: StepId
-    attempt: int
     item: WorkItem
 
 
-class WorkClaimed(Fact, frozen=True, tag="work_claimed"):
+class WorkClaimed(StepFact, frozen=True, tag="work_claimed"):
     """Somebody took the item. Nobody else can; when its time is over the attempt is."""
 
-    step: StepId
-    attempt: int
     lease: Lease
 
 
-class AgentCalled(Fact, frozen=True, tag="agent_called"):
+class AgentCalled(StepFact, frozen=True, tag="agent_called"):
     """The agent of a step calls a tool through the step's door; durable before the call is performed."""
 
-    step: StepId
-    attempt: int
     call: int
     """Which one of the attempt, from one."""
     tool: str
@@ -239,22 +232,18 @@ class AgentCalled(Fact, frozen=True, tag="agent_called"):
     """Commits to all of them."""
 
 
-class AgentCallFailed(Fact, frozen=True, tag="agent_call_failed"):
+class AgentCallFailed(StepFact, frozen=True, tag="agent_call_failed"):
     """What was seen of a call that did not go well. Where nothing is recorded of one, it did, or was cut short."""
 
-    step: StepId
-    attempt: int
     call: int
     error: str
     detail: str = ""
 
 
-class FilesProtected(Fact, frozen=True, tag="files_protected"):
+class FilesProtected(StepFact, frozen=True, tag="files_protected"):
     """What must not change was kept, durable before the effect. A step's own files are kept once, before its first
     attempt; the plan's are those that were not known yet."""
 
-    step: StepId
-    attempt: int
     of_plan: Mapping[str, ProtectedFile] = {}
     of_step: Mapping[str, ProtectedFile] = {}
     beside_plan: tuple[str, ...] | None = None
@@ -263,34 +252,28 @@ class FilesProtected(Fact, frozen=True, tag="files_protected"):
     beside_step: tuple[str, ...] | None = None
 
 
-class ContractSeen(Fact, frozen=True, tag="contract_seen"):
+class ContractSeen(StepFact, frozen=True, tag="contract_seen"):
     """A step's contract was run before its effect: a checkable step's, with a look at what it would change, so that
     doubt can be settled later; or because the plan wants proof that it was broken."""
 
-    step: StepId
-    attempt: int
     evidence: Evidence
     operand: str | None = None
     """A digest of what the tool is about to change, as it is before the effect."""
 
 
-class AttemptWaiting(Fact, frozen=True, tag="attempt_waiting"):
+class AttemptWaiting(StepFact, frozen=True, tag="attempt_waiting"):
     """A step that has begun can do nothing until something outside of its run happens: a lock is given back, a person
     answers. Recorded again when it waits for somebody else. It is not at work, so no crash puts it in doubt."""
 
-    step: StepId
-    attempt: int
     reason: str
     """What it waits for, in words that follow on "waits for"."""
     until: Instant | None = None
     """When it waits no longer; an instant, so that restarts do not make it wait anew."""
 
 
-class AttemptEnded(Fact, frozen=True, tag="attempt_ended"):
+class AttemptEnded(StepFact, frozen=True, tag="attempt_ended"):
     """The outcome. `to` is where it took the step; `aborts` says that the failure policy ends the run."""
 
-    step: StepId
-    attempt: int
     outcome: Outcome
     to: StepState
     not_before: Instant | None = None
@@ -298,15 +281,11 @@ class AttemptEnded(Fact, frozen=True, tag="attempt_ended"):
     fallback: tuple[StepId, ...] = ()
 
 
-class ContractHeld(Fact, frozen=True, tag="contract_held"):
-    step: StepId
-    attempt: int
+class ContractHeld(StepFact, frozen=True, tag="contract_held"):
     evidence: Evidence
 
 
-class ContractBroken(Fact, frozen=True, tag="contract_broken"):
-    step: StepId
-    attempt: int
+class ContractBroken(StepFact, frozen=True, tag="contract_broken"):
     evidence: Evidence
     to: StepState
     not_before: Instant | None = None
@@ -314,9 +293,7 @@ class ContractBroken(Fact, frozen=True, tag="contract_broken"):
     fallback: tuple[StepId, ...] = ()
 
 
-class ContractInconclusive(Fact, frozen=True, tag="contract_inconclusive"):
-    step: StepId
-    attempt: int
+class ContractInconclusive(StepFact, frozen=True, tag="contract_inconclusive"):
     evidence: Evidence
     to: StepState
     not_before: Instant | None = None
@@ -324,42 +301,34 @@ class ContractInconclusive(Fact, frozen=True, tag="contract_inconclusive"):
     fallback: tuple[StepId, ...] = ()
 
 
-class FallbackEnded(Fact, frozen=True, tag="fallback_ended"):
+class FallbackEnded(StepFact, frozen=True, tag="fallback_ended"):
     """The fallback steps of a step have come to their end; its contract is tried again where it has one, and where not
     nothing can say that it is done."""
 
-    step: StepId
-    attempt: int
     reason: str
     to: StepState
     not_before: Instant | None = None
     aborts: bool = False
 
 
-class DoubtFound(Fact, frozen=True, tag="doubt_found"):
+class DoubtFound(StepFact, frozen=True, tag="doubt_found"):
     """An executor died between intent and outcome; `settle` is what the table of doubt says."""
 
-    step: StepId
-    attempt: int
     settle: Settlement
     reason: str
 
 
-class DoubtSettled(Fact, frozen=True, tag="doubt_settled"):
+class DoubtSettled(StepFact, frozen=True, tag="doubt_settled"):
     """Doubt settled without a person: by rule, or by the contract."""
 
-    step: StepId
-    attempt: int
     to: StepState
     reason: str
     evidence: Evidence | None = None
 
 
-class DoubtReferred(Fact, frozen=True, tag="doubt_referred"):
+class DoubtReferred(StepFact, frozen=True, tag="doubt_referred"):
     """The contract could not settle it; a person is asked."""
 
-    step: StepId
-    attempt: int
     reason: str
     evidence: Evidence
 
