@@ -25,7 +25,6 @@ LONG_MODULES = {
     "app/runs.py",
     "core/report/report.py",
     "engine/loop.py",
-    "interfaces/gateway/relay.py",
 }
 """Modules over 600 lines. Each of these lists may only shrink: take off what you have made smaller."""
 LONG_FUNCTIONS = {

@@ -8,16 +8,16 @@ are enforced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ordain.core.text.problem import Refused
+from ordain.interfaces.gateway.catalogue import LISTS, OWN, Catalogue, ListedEntry
 from ordain.interfaces.gateway.front import Caller, Front
 from ordain.interfaces.gateway.greeting import alone, merged_capabilities, merged_discovery, merged_greeting
 from ordain.interfaces.gateway.judgement import CallJudge
-from ordain.interfaces.gateway.link import GREET_S, ServerLink
-from ordain.interfaces.gateway.names import OWN, ListedEntry, ServerListing, merged_list, named
+from ordain.interfaces.gateway.link import ServerLink
 from ordain.interfaces.gateway.own import OWN_CAPABILITIES
 from ordain.interfaces.gateway.refusal import refusal, server_lost
 from ordain.interfaces.gateway.subscription import ChangeStream
@@ -41,7 +41,6 @@ from ordain.interfaces.gateway.wire import (
 from ordain.interfaces.robot import envelope as robot
 from ordain.ports.tool import Unreached
 
-PAGES_MAX = 100
 LATE_S = 5.0
 """How long the servers that are there wait for the others when a session begins. Who comes later is announced."""
 KNOWN_S = 1.0
@@ -59,27 +58,12 @@ _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 Send = Callable[[Message, Id | None], Awaitable[None]]
 """Sends a message to the client: with the request of its own that it belongs to, where it does to one."""
 
-_LISTS = {
-    "tools/list": "tools",
-    "resources/list": "resources",
-    "resources/templates/list": "resourceTemplates",
-    "prompts/list": "prompts",
-}
-_NEEDS = {
-    "tools/list": "tools",
-    "resources/list": "resources",
-    "resources/templates/list": "resources",
-    "prompts/list": "prompts",
-}
-"""What a server says that it has where it can be asked for a list."""
 _ABOUT_TASKS = frozenset(["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"])
 """What is asked of a call that was judged when it was made."""
 _INITIALIZED = "notifications/initialized"
 _TOLD = frozenset([_INITIALIZED, "notifications/roots/list_changed", "notifications/tasks/status"])
 """What clients tell by the protocol, and no server does anything for. Another notification is judged; what is none and
 has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
-_OURS = "ordain:"
-"""How the addresses of our own resources begin: nobody else's do."""
 _BEGINNING = ("initialize", "server/discover", "ping")
 """What a client may ask before it is greeted."""
 
@@ -99,18 +83,9 @@ class _ServerRequest(NamedTuple):
     token: Any
 
 
-class _Listing(NamedTuple):
-    """What a server listed."""
-
-    entries: list[Any]
-    first: Message | None
-    """The first answer that it gave; None where it gave none."""
-    at: int
-    """How often its tools had become others then."""
-
-
-def _is_ours(uri: str) -> bool:
-    return uri.strip().casefold().startswith(_OURS)
+def _by_own_name(message: Message, entry: ListedEntry) -> Message:
+    """A request about something that a server listed, by the name that it has there."""
+    return {**message, "params": {**params_of(message), "name": entry.said["name"]}}
 
 
 class Relay:
@@ -121,16 +96,12 @@ class Relay:
         self._judging = CallJudge(front, caller)
         self._links = {name: self._link(name) for name in front.servers}
         self._own = self._link(OWN)
+        self._catalogue = Catalogue(front, self._links, self._own)
         self._tasks: dict[Id, asyncio.Task[None]] = {}
         """What is being done about requests that no server has been handed yet, or several have."""
         self._under: dict[Id, _Under] = {}
         self._wanted: dict[str, _ServerRequest] = {}
         self._wants = 0
-        self._listed: dict[str, ServerListing] = {}
-        self._tools: dict[str, ListedEntry] = {}
-        self._prompts: dict[str, ListedEntry] = {}
-        self._resources: dict[str, str] = {}
-        self._templates: dict[str, str] = {}
         self._jobs: dict[str, ServerLink] = {}
         self._listening: dict[Id, ChangeStream] = {}
         self._greeting: asyncio.Task[None] | None = None
@@ -231,7 +202,7 @@ class Relay:
             case "prompts/get":
                 return await self._get_prompt(request, message)
             case "resources/read" | "resources/subscribe" | "resources/unsubscribe":
-                link = await self._reader_of(params.get("uri"), params)
+                link = await self._catalogue.reader_of(params.get("uri"), params)
                 if link is None:
                     return error(request, INVALID_PARAMS, f"Resource not found: {params.get('uri')}")
                 return await self._pass(request, message, link, judged=method)
@@ -239,15 +210,15 @@ class Relay:
                 return await self._complete(request, message)
             case "subscriptions/listen":
                 return await self._listen(request, message)
-            case _ if method in _LISTS and params.get("cursor") is not None:
+            case _ if method in LISTS and params.get("cursor") is not None:
                 return error(request, INVALID_PARAMS, "There is no such page: lists are whole.")
-            case _ if method in _LISTS:
-                return answer(request, await self._list(method, params))
+            case _ if method in LISTS:
+                return answer(request, await self._catalogue.list_all(method, params))
             case _ if method in _ABOUT_TASKS:
-                link = self._jobs.get(str(params.get("taskId")), self._only() or self._own)
+                link = self._jobs.get(str(params.get("taskId")), self._catalogue.only() or self._own)
                 return await self._pass(request, message, link)
             case _:
-                only = self._only()
+                only = self._catalogue.only()
                 if only is None:
                     return error(request, METHOD_NOT_FOUND, "Method not found", {"method": method})
                 return await self._pass(request, message, only, judged=method)
@@ -355,7 +326,7 @@ class Relay:
         answers = await self._each(lambda link: link.greet(params), self._arrived)
         said = {name: params_of({"params": one.get("result")}) for name, one in answers}
         for link in self._links.values():
-            greeting = self._last_known(link).get("greeting", {})
+            greeting = self._catalogue.last_known(link).get("greeting", {})
             if link.name not in said and greeting.get("protocolVersion") == params.get("protocolVersion"):
                 said |= {link.name: greeting} if greeting else {}
         results = [(name, said[name]) for name in self._links if name in said]
@@ -384,11 +355,6 @@ class Relay:
         for link in (*self._links.values(), self._own):
             if link.modern or link.probed or link is self._own:
                 await link.close(wait=False)
-
-    def _last_known(self, link: ServerLink) -> Mapping[str, Any]:
-        """What a server said last time, as long as it is not there yet."""
-        is_late = link.missing and link.arriving is not None and not link.arriving.done()
-        return self._front.known(link.name) if is_late else {}
 
     async def _arrived(self, link: ServerLink) -> None:
         """Have a server take part that came later than the others."""
@@ -434,7 +400,7 @@ class Relay:
                 said[link.name] = await ask(link)
             except Unreached as gone:
                 link.missing, link.why_missing = True, str(gone)
-                if self._listed.pop(link.name, None) is not None and link.arriving is not None:
+                if self._catalogue.forget(link.name) and link.arriving is not None:
                     await self._send(notification(_CHANGED), None)  # what was listed was what it had last time
                 await link.close()
                 self._front.say(f"The server `{link.name}` {gone}; its tools are missing.")
@@ -502,104 +468,6 @@ class Relay:
         wrong = [one for one in said if isinstance(one, dict) and "error" in one]
         return {**wrong[0], "id": request} if wrong and len(wrong) == len(asked) else answer(request, {})
 
-    # --- Lists -------------------------------------------------------------------------------------------------------
-
-    async def _list(self, method: str, params: Message) -> Message:
-        """One list of what all servers list, and what is known by which name from now on."""
-        key = _LISTS[method]
-        for link in self._links.values():
-            if known := self._last_known(link).get("tools"):
-                if method == "tools/list":
-                    self._listed[link.name] = ServerListing(link.name, known)
-                elif link.arriving is not None:
-                    await asyncio.wait([link.arriving])
-        asked = [link for link in (*self._links.values(), self._own) if self._has(link, _NEEDS[method])]
-        said = await asyncio.gather(*(self._pages(link, method, key, params) for link in asked))
-        lists = [ServerListing(link.name, one.entries) for link, one in zip(asked, said, strict=True)]
-        theirs = [one.first for link, one in zip(asked, said, strict=True) if link is not self._own]
-        answers = [one for one in theirs or [one.first for one in said] if one is not None] or [{}]
-        if method == "tools/list":
-            for link, one in zip(asked, said, strict=True):
-                self._know(link, one)
-            entries = self._name_tools()
-        elif method == "prompts/list":
-            self._prompts, entries = self._named(lists)
-        else:
-            where = self._resources if method == "resources/list" else self._templates
-            field = "uri" if method == "resources/list" else "uriTemplate"
-            entries = []
-            for listed in lists:
-                for one in listed.entries:
-                    uri = one.get(field) if isinstance(one, dict) else None
-                    if isinstance(uri, str) and _is_ours(uri) and listed.server != OWN:
-                        continue  # what it says would be taken for ours
-                    entries.append(one)
-                    if isinstance(uri, str):
-                        where.setdefault(uri, listed.server)
-        return merged_list(key, entries, answers)
-
-    def _know(self, link: ServerLink, said: _Listing) -> None:
-        self._listed[link.name] = ServerListing(link.name, said.entries)
-        if said.first is not None and link.greeted and link is not self._own:
-            self._front.keep(link.name, {"greeting": link.greeted, "tools": said.entries})
-        link.known_at = said.at
-        link.tools = {
-            one["name"]: one for one in said.entries if isinstance(one, dict) and isinstance(one.get("name"), str)
-        }
-
-    def _name_tools(self) -> list[Any]:
-        """All tools as they are told; from now on they are known by these names."""
-        order = [self._listed[link.name] for link in (*self._links.values(), self._own) if link.name in self._listed]
-        self._tools, entries = self._named(order)
-        return entries
-
-    def _named(self, lists: list[ServerListing]) -> tuple[dict[str, ListedEntry], list[Any]]:
-        found, left_out = named(lists)
-        for one in left_out:
-            self._front.say(f"`{one}` has a name that another one has too, and cannot be reached.")
-        shown = [one.said if one.said["name"] == name else {**one.said, "name": name} for name, one in found.items()]
-        return found, shown
-
-    async def _list_anew(self, link: ServerLink, params: Message) -> bool:
-        """Have a server list its tools again, which it said are others now, or which was started again; whether it
-        did."""
-        said = await self._pages(link, "tools/list", "tools", params)
-        if said.first is None:
-            return False
-        self._know(link, said)
-        self._name_tools()
-        return True
-
-    def _has(self, link: ServerLink, what: str) -> bool:
-        if link is self._own:
-            return True
-        # In the modern era nobody needs to ask first.
-        return not link.missing and (link.capabilities is None or what in link.capabilities)
-
-    async def _pages(self, link: ServerLink, method: str, key: str, params: Message) -> _Listing:
-        """All that a server lists."""
-        entries: list[Any] = []
-        first: Message | None = None
-        at = -1
-        try:
-            async with asyncio.timeout(GREET_S):
-                await link.ready()
-                at = link.changes
-                for _ in range(PAGES_MAX):
-                    said = (await link.ask(method, params)).get("result")
-                    if not isinstance(said, dict):
-                        break
-                    page = said.get(key)
-                    entries += page if isinstance(page, list) else []
-                    first = said if first is None else first
-                    if said.get("nextCursor") is None:
-                        break
-                    params = {**params, "cursor": said["nextCursor"]}
-        except (Unreached, TimeoutError) as gone:
-            words = str(gone) or f"did not answer within {GREET_S:g} s"
-            self._front.say(f"The server `{link.name or 'ordain'}` {words}; what it has is missing.")
-        return _Listing(entries, first, at)
-
     # --- Calls -------------------------------------------------------------------------------------------------------
 
     async def _call(self, request: Id, message: Message) -> Message | None:
@@ -609,36 +477,33 @@ class Relay:
             return error(request, INVALID_PARAMS, "A call names a tool.")
         if not isinstance(params.get("arguments"), dict | None):  # no rule could tell what they are
             return error(request, INVALID_PARAMS, "Arguments are an object.")
-        entry = self._tools.get(name)
+        entry = self._catalogue.tools.get(name)
         if entry is None:
-            await self._list("tools/list", envelope_of(params))
-            entry = self._tools.get(name)
-        elif not (link := self._of(entry.server)).listed:
+            await self._catalogue.list_all("tools/list", envelope_of(params))
+            entry = self._catalogue.tools.get(name)
+        elif not (link := self._catalogue.link(entry.server)).listed:
             if link.arriving is not None:
                 await asyncio.wait([link.arriving])
-            if not await self._list_anew(link, envelope_of(params)):
+            if not await self._catalogue.list_anew(link, envelope_of(params)):
                 return server_lost(request, link.name or "ordain", NOT_LISTED, modern=is_modern(params), tool=True)
-            entry = self._tools.get(name)
+            entry = self._catalogue.tools.get(name)
         if entry is None:
-            only = self._only()
-            if only is None or folded(name) in map(folded, self._tools):  # some servers would take it for that one
+            only = self._catalogue.only()
+            # Some servers would take a name for another that only looks like it.
+            if only is None or folded(name) in map(folded, self._catalogue.tools):
                 return error(request, INVALID_PARAMS, " ".join([f"Unknown tool: {name}", *self._absent()]))
             return await self._pass(request, message, only, judged=name, tool=True)
-        if entry.said["name"] != name:
-            message = {**message, "params": {**params, "name": entry.said["name"]}}
-        return await self._pass(request, message, self._of(entry.server), judged=entry.said["name"], tool=True)
+        link = self._catalogue.link(entry.server)
+        return await self._pass(request, _by_own_name(message, entry), link, judged=entry.said["name"], tool=True)
 
     async def _get_prompt(self, request: Id, message: Message) -> Message | None:
         params = params_of(message)
         name = params.get("name")
-        if name not in self._prompts:
-            await self._list("prompts/list", envelope_of(params))
-        entry = self._prompts.get(str(name))
-        link = self._of(entry.server) if entry is not None else self._only()
+        entry = await self._catalogue.prompt(name, params)
+        link = self._catalogue.link(entry.server) if entry is not None else self._catalogue.only()
         if link is None:
             return error(request, INVALID_PARAMS, f"Unknown prompt: {name}")
-        if entry is not None and entry.said["name"] != name:
-            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        message = _by_own_name(message, entry) if entry is not None else message
         return await self._pass(request, message, link, judged="prompts/get")
 
     async def _complete(self, request: Id, message: Message) -> Message | None:
@@ -646,40 +511,15 @@ class Relay:
         ref = params.get("ref")
         ref = ref if isinstance(ref, dict) else {}
         if ref.get("type") == "ref/prompt":
-            if ref.get("name") not in self._prompts:
-                await self._list("prompts/list", envelope_of(params))
-            entry = self._prompts.get(str(ref.get("name")))
-            link = self._of(entry.server) if entry is not None else self._only()
+            entry = await self._catalogue.prompt(ref.get("name"), params)
+            link = self._catalogue.link(entry.server) if entry is not None else self._catalogue.only()
             if entry is not None and entry.said["name"] != ref["name"]:
                 message = {**message, "params": {**params, "ref": {**ref, "name": entry.said["name"]}}}
         else:
-            link = await self._reader_of(ref.get("uri"), params)
+            link = await self._catalogue.reader_of(ref.get("uri"), params)
         if link is None:
             return error(request, INVALID_PARAMS, "Nobody here completes that.")
         return await self._pass(request, message, link, judged="completion/complete")
-
-    async def _reader_of(self, uri: Any, params: Message) -> ServerLink | None:
-        """Whose a resource is: as it was listed, or else by the template that fits it best."""
-        if not isinstance(uri, str):
-            return self._only()
-        if _is_ours(uri):
-            return self._own
-        server = self._resources.get(uri, self._templates.get(uri))
-        if server is None and self._only() is None:
-            await self._list("resources/list", envelope_of(params))
-            await self._list("resources/templates/list", envelope_of(params))
-            server = self._resources.get(uri, self._templates.get(uri))
-            fits = [one for one in self._templates if uri.startswith(one.partition("{")[0])]
-            if server is None and fits:
-                server = self._templates[max(fits, key=lambda one: len(one.partition("{")[0]))]
-        return self._of(server) if server is not None else self._only()
-
-    def _of(self, server: str) -> ServerLink:
-        return self._own if server == OWN else self._links[server]
-
-    def _only(self) -> ServerLink | None:
-        """The only server, where there is one: what nobody else can be meant by is for it."""
-        return next(iter(self._links.values())) if len(self._links) == 1 else None
 
     # --- Passing on --------------------------------------------------------------------------------------------------
 
@@ -692,7 +532,7 @@ class Relay:
         if judged is not None and link is not self._own:
             call, met = await self._judging.meet(link, judged, params, tool=tool)
             if met.refused:
-                shaped = tool and self._is_shaped(link, judged)
+                shaped = tool and self._catalogue.is_shaped(link, judged)
                 return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool, shaped=shaped)
         try:
             await link.ready()
@@ -705,17 +545,15 @@ class Relay:
         """Hand over a call that is open, where nothing has to be waited for; whether it was. Most are such calls."""
         params = params_of(message)
         name = params.get("name")
-        entry = self._tools.get(name) if isinstance(name, str) else None
-        link = self._of(entry.server) if entry is not None else None
+        entry = self._catalogue.tools.get(name) if isinstance(name, str) else None
+        link = self._catalogue.link(entry.server) if entry is not None else None
         if entry is None or link is None or not link.is_open or not link.listed:
             return False
         if not isinstance(params.get("arguments"), dict | None):
             return False
         if link is not self._own and not self._judging.is_open(link, entry.said["name"], params):
             return False
-        if entry.said["name"] != name:
-            message = {**message, "params": {**params, "name": entry.said["name"]}}
-        self._hand_over(request, message, link, tool=True)
+        self._hand_over(request, _by_own_name(message, entry), link, tool=True)
         return True
 
     def _hand_over(self, request: Id, message: Message, link: ServerLink, *, tool: bool) -> None:
@@ -735,11 +573,6 @@ class Relay:
 
         under = _Under(link, link.request(message, answered, request))
         self._under[request] = under
-
-    def _is_shaped(self, link: ServerLink, name: str) -> bool:
-        """Whether a tool says what shape its results have."""
-        mine = (one.said for one in self._tools.values() if one.server == link.name and one.said["name"] == name)
-        return any("outputSchema" in said for said in mine)
 
     def _note_task(self, link: ServerLink, said: Message) -> None:
         result = said.get("result")
