@@ -13,7 +13,8 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator
-from typing import TextIO
+from types import SimpleNamespace
+from typing import Any, TextIO
 
 from bench.measure import Line, Size
 from bench.plans import wide_plan
@@ -28,7 +29,8 @@ from ordain.core.run.event import ExecutorStarted, Recorded, RunEvent, RunOpened
 from ordain.core.run.state import replay
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
 from ordain.core.text.redaction import Redactor
-from ordain.engine.follow import RunFollower, attempt_mark
+from ordain.engine.context import attempt_mark
+from ordain.engine.follow import RunFollower
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.view.run import Style
 from ordain.records.sink import Sink
@@ -107,15 +109,13 @@ async def _looking(plan: Plan) -> float:
     state, shell = replay(plan, _opened(plan)), ScriptedShell()
     redactor = Redactor({f"SECRET_{number}": secrets.token_urlsafe(24) for number in range(10)})
     ledger = MemoryLedger()
-    following = RunFollower(
-        state,
-        shell=shell,
+    run: Any = SimpleNamespace(
+        state=state,
+        ports=SimpleNamespace(shell=shell, clock=WallClock(), logs=MemoryStepLogs()),
         sink=Sink(redactor, ledger.seal),
-        clock=WallClock(),
-        ledger=ledger,
-        logs=MemoryStepLogs(),
-        observers=(),
+        journal=SimpleNamespace(ledger=ledger),
     )
+    following = RunFollower(run, ())
     marks = []
     for step in plan.steps[:AT_ONCE]:
         state.move(step.id, StepState.RUNNING)

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.plan.canonical import canonical_bytes, plan_id
-from ordain.core.plan.model import Plan
+from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, RunId
@@ -29,7 +30,10 @@ from ordain.core.policy.settings import Settings, limits
 from ordain.core.run.event import PlanPrepared, RunOpened, RunStarted
 from ordain.core.run.run_state import RunState
 from ordain.core.run.state import apply
+from ordain.core.run.step_event import DecisionGiven
+from ordain.core.text.problem import Problem
 from ordain.core.text.redaction import Redactor
+from ordain.engine.context import OpenedRun, open_context
 from ordain.engine.loop import Engine
 from ordain.ports.agent import Agents
 from ordain.ports.ledger import Append
@@ -58,6 +62,22 @@ class _NothingToolbox:
         return ToolResult()
 
 
+class _Permissive:
+    """engine.Authority that denies nothing."""
+
+    def counts(self, decision: DecisionGiven) -> bool:
+        return False
+
+    def denied(self, step: Step, resolved: bool = False) -> Problem | None:
+        return None
+
+    def unpermitted(self, step: Step) -> Problem | None:
+        return None
+
+    async def refused(self, subject: str, who: Principal, problem: Problem) -> None:
+        pass
+
+
 class Bench:
     """A ledger and everything else an engine wants, for as many runs as one likes."""
 
@@ -69,10 +89,21 @@ class Bench:
         agents: Agents | None = None,
         known: Mapping[str, Agent] | None = None,
     ) -> None:
-        self.ledger, self._agents, self._known = ledger, agents, known
-        self._shell = shell or BashShell(directory)
-        self._workspace = DirectoryWorkspace(directory)
-        self._toolbox, self._clock, self._ids = _NothingToolbox(), WallClock(), RandomIds()
+        self.ledger, self._known = ledger, known
+        self._clock, self._ids = WallClock(), RandomIds()
+        self._ports: Any = SimpleNamespace(  # what a run asks for, and no more
+            ledger=SimpleNamespace(open=lambda: ledger),
+            shell=shell or BashShell(directory),
+            toolbox=_NothingToolbox(),
+            clock=self._clock,
+            workspace=DirectoryWorkspace(directory),
+            protection=ProtectedFiles(Path("/nowhere")),
+            expressions=Cel,
+            agents=agents,
+            doors=None,
+            panes=None,
+            secrets=SimpleNamespace(known=lambda patterns, files: ({}, ())),
+        )
 
     async def run(self, plan: Plan) -> float:
         """Seconds from an opened run to its recorded end; preparing and opening it are not counted."""
@@ -101,23 +132,10 @@ class Bench:
         )
         start = time.perf_counter()
         state = apply(RunState(plan), opened, now)
-        engine = Engine(
-            state,
-            recorded[-1].head,
-            ledger=self.ledger,
-            shell=self._shell,
-            toolbox=self._toolbox,
-            clock=self._clock,
-            sink=Sink(Redactor({}), self.ledger.seal),
-            workspace=self._workspace,
-            protection=ProtectedFiles(Path("/nowhere")),
-            expressions=Cel,
-            git_head=lambda: None,
-            heard=2,
-            counts=lambda decision: False,
-            denied=lambda step, resolved: None,
-            agents=self._agents,
-        )
+        opened_run = OpenedRun(state=state, head=recorded[-1].head, heard=2)
+        sink = Sink(Redactor({}), self.ledger.seal)
+        run = open_context(self._ports, opened_run, settings=Settings(), sink=sink, authority=_Permissive())
+        engine = Engine(run)
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start
         if ended.status != "completed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from ordain.app.authority import Authority
+from ordain.app.authority import RunAuthority
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import Step
@@ -35,7 +35,7 @@ def trust(ledger: MemoryLedger, text: str) -> None:
 
 def test_a_call_of_an_agent_is_refused_by_a_deny_that_is_newer_than_its_run() -> None:
     ledger = MemoryLedger()
-    narrowing = Authority(here(ledger), Settings(), {}, approved=True, judged_at=0)
+    narrowing = RunAuthority(here(ledger), Settings(), {}, approved=True, judged_at=0)
     assert narrowing.unpermitted(CALL) is None
     trust(ledger, '[policy]\ndeny = ["shell"]\n')
     problem = narrowing.unpermitted(CALL)
@@ -45,7 +45,7 @@ def test_a_call_of_an_agent_is_refused_by_a_deny_that_is_newer_than_its_run() ->
 
 def test_a_newer_policy_that_denies_less_gives_nothing() -> None:
     ledger = MemoryLedger()
-    narrowing = Authority(
+    narrowing = RunAuthority(
         Surroundings(ports=twin_ports(ledger)), Settings(deny=("shell",)), {}, approved=True, judged_at=0
     )
     trust(ledger, '[policy]\nallow = ["shell"]\n')
@@ -56,5 +56,5 @@ def test_a_newer_policy_that_denies_less_gives_nothing() -> None:
 def test_an_earlier_executors_judgement_is_made_again() -> None:
     ledger = MemoryLedger()
     trust(ledger, '[policy]\ndeny = ["shell"]\n')
-    narrowing = Authority(here(ledger), Settings(), {}, approved=True, judged_at=None)
+    narrowing = RunAuthority(here(ledger), Settings(), {}, approved=True, judged_at=None)
     assert narrowing.denied(COMMAND) is not None

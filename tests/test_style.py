@@ -10,7 +10,7 @@ from tools.measure import class_names, local_imports, long_functions, long_modul
 ROOT = Path(__file__).parent.parent
 NOUNS = {
     *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Remaining", "Missing"),
-    *("Keyring", "FileKeyring", "SecretMissing", "AttemptWaiting", "_Nothing", "Performing"),
+    *("Keyring", "FileKeyring", "SecretMissing", "AttemptWaiting", "_Nothing"),
     *("CallStanding", "PlanStanding", "ServerListing", "_Listing", "_OpenMapping"),
 }
 """Classes that end in -ing and are nouns, or say how something is. It may only shrink."""
@@ -24,22 +24,13 @@ LONG_MODULES = {
     "app/app.py",
     "app/runs.py",
     "core/report/report.py",
-    "engine/loop.py",
 }
 """Modules over 600 lines. Each of these lists may only shrink: take off what you have made smaller."""
 LONG_FUNCTIONS = {
-    "app/runs.py:RunControl._carry_out",
     "core/run/state.py:_apply_to_step",
-    "engine/loop.py:Engine.__init__",
 }
 """Functions over 80 lines; the one that stays is the table of `apply`."""
-WIDE_CONSTRUCTORS = {
-    "engine/loop.py:Engine.__init__",
-    "engine/perform/effects.py:Performing.__init__",
-    "engine/task.py:TaskPerformer.__init__",
-}
-"""Constructors with more than 12 parameters."""
-LOCAL_IMPORTS_MAX = 90
+LOCAL_IMPORTS_MAX = 63
 """How many imports of ours stand inside functions. The goal is fewer than 30; lower it when you have removed some."""
 
 
@@ -88,7 +79,7 @@ def test_no_function_is_too_long():
 
 
 def test_no_constructor_takes_too_much():
-    assert set(wide_constructors(trees())) == WIDE_CONSTRUCTORS, f"more than 12: {wide_constructors(trees())}"
+    assert wide_constructors(trees()) == {}, "more than 12 parameters; hand over one value"
 
 
 def test_few_imports_stand_inside_functions():

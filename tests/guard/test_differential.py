@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.app import guard as guarding
-from ordain.app.authority import Authority
+from ordain.app.authority import RunAuthority
 from ordain.app.guard import GuardedCalls, Seen
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.guard import call as guard
@@ -331,19 +331,25 @@ class Product:
         item = work_item(tools=offered(task, [whole], TOOLS))
         agents = {item.agent: SimpleNamespace(own_tools=where.own_tools)}
         limits = SimpleNamespace(agents=agents, sandbox=SandboxLimits())
+        authority = RunAuthority(self.twins, self.settings, {}, approved=where.approved, judged_at=0)
+        workspace = SimpleNamespace(withheld=lambda path, secret_files, *, deep: None)
         run: Any = SimpleNamespace(
             state=SimpleNamespace(step=lambda _: one, plan=whole, limits_in_force=limits),
+            limits=limits,
             tools=TOOLS,
-            clock=ManualClock(),
+            ports=SimpleNamespace(clock=ManualClock(), workspace=workspace),
+            settings=self.settings,
             sink=SimpleNamespace(text=str),
-            refuse=None,
-            withheld=lambda path, deep: None,
-            unpermitted=Authority(self.twins, self.settings, {}, approved=where.approved, judged_at=0).unpermitted,
+            authority=SimpleNamespace(unpermitted=authority.unpermitted, refused=_unrecorded),
         )
-        calls = Performing(run, item, "mark")
+        calls = Performing(run, item, "mark", asyncio.Lock())
         answer = done(calls.may(name, args) if itself else calls.serve(name, args))
         assert calls.performed == ([] if itself or answer.problem is not None else [(name, args)])
         return answer.problem.code if answer.problem is not None else ""
+
+
+async def _unrecorded(subject: str, who: object, problem: object) -> None:
+    """Who was refused what is recorded elsewhere."""
 
 
 class Performing(Calls):
@@ -406,8 +412,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def recorded(*_: Any) -> None:
         pass
 
-    async def here(function: Any, *args: Any) -> Any:
-        return function(*args)
+    async def here(function: Any, *args: Any, **named: Any) -> Any:
+        return function(*args, **named)
 
     monkeypatch.setattr(asyncio, "to_thread", here)
     monkeypatch.setattr(guarding, "Refusals", lambda _: SimpleNamespace(record=recorded))

@@ -5,21 +5,24 @@ It never gives: what the run was started with still denies what it denied then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.model import Step, contract_of
+from ordain.app.refusals import Refusals
+from ordain.core.approval.approval import Principal
+from ordain.core.plan.model import Step
 from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import RunId
 from ordain.core.policy.settings import Settings
 from ordain.core.policy.stop import stopped_problem
-from ordain.core.text.problem import Problem
+from ordain.core.run.step_event import DecisionGiven
+from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
 
-class Authority:
-    """Asked before each step, each contract and each call of an agent. While nothing new is recorded in the workspace's
-    stream, where trust in settings is, that costs one look at its size."""
+class RunAuthority:
+    """engine.Authority: asked before each step, each contract and each call of an agent. While nothing new is recorded
+    in the workspace's stream, where trust in settings is, that costs one look at its size."""
 
     def __init__(
         self,
@@ -29,11 +32,12 @@ class Authority:
         *,
         approved: bool,
         judged_at: int | None,
+        counts: Callable[[DecisionGiven], bool] = lambda decision: False,
     ) -> None:
         """`kept` are the definitions that the run keeps; `judged_at` is how long the stream was when policy was asked
-        about the whole plan, None where that was for an earlier executor."""
+        about the whole plan, None where that was for an earlier executor; `counts` says whose answers count."""
         self._here, self._settings, self._kept, self._approved = here, settings, kept, approved
-        self._size = judged_at
+        self._size, self.counts = judged_at, counts
         self._newest: Settings | None = None
 
     def denied(self, step: Step, resolved: bool = False) -> Problem | None:
@@ -43,13 +47,6 @@ class Authority:
         newest = self._newest_settings()
         problem = self._here.denied(step, newest, self._kept) if newest is not None else None
         return problem or (self._here.denied(step, self._settings, self._kept) if resolved else None)
-
-    def contract_denied(self, step: Step) -> Problem | None:
-        """The same of a step's contract by itself."""
-        contract = contract_of(step)
-        assert contract is not None
-        alone = Step(id=step.id, description="", action=RunCommand(command=contract.command), needs=())
-        return self.denied(alone)
 
     def unpermitted(self, step: Step) -> Problem | None:
         """What policy has against a call that an agent makes: it is denied, or would be asked about and nobody was."""
@@ -65,9 +62,18 @@ class Authority:
             hints=("Have the plan proposed with this call as a step of its own.",),
         )
 
+    async def refused(self, subject: str, who: Principal, problem: Problem) -> None:
+        """Record that a call was refused to an agent."""
+        await Refusals(self._here).record("call", subject, who, (problem,))
+
     def _newest_settings(self) -> Settings | None:
         """The settings in force, where they may be others than those that the plan was judged by."""
         size = self._here.ledger.size(WORKSPACE_STREAM)
         if size != self._size:
             self._size, self._newest = size, self._here.settings()[0]
         return self._newest
+
+
+def taken_over(run_id: RunId) -> Refused:
+    """Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen."""
+    return refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")

@@ -5,24 +5,20 @@ The engine carries out; here is looked who may, what was permitted, and that nob
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ordain.app.answers import QuestionNotifier
 from ordain.app.approvals import Gate, given, meanwhile
-from ordain.app.authority import Authority
+from ordain.app.authority import taken_over
 from ordain.app.proposals import Proposals
-from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Approval, Principal
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.plan.actions.lock import lock_taken
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan
-from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Settings, limits
@@ -31,7 +27,6 @@ from ordain.core.report.report import AttemptOutput, Life, Review, RunReport, re
 from ordain.core.run.event import (
     ApprovalGiven,
     RunCancelled,
-    RunEvent,
     RunFinished,
     RunOpened,
     RunPaused,
@@ -40,7 +35,6 @@ from ordain.core.run.event import (
 )
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import keepable
-from ordain.core.run.state import apply
 from ordain.core.run.wait import signals_of, stream_of_signal
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.ports.ledger import Append, Observer
@@ -49,14 +43,9 @@ from ordain.ports.workspace import StepLogs
 from ordain.records.records import WORKSPACE_STREAM, Records, names_run, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
-if TYPE_CHECKING:
-    from ordain.engine.bound_file import BoundFiles
-
 Waiting = Callable[[str], None]
 """Is told in words who is waited for."""
 WAITING_MS = 200
-BEAT_S = 10.0
-"""How often an executor gives a sign of life."""
 LOOKING_S = 1.0
 """How often it is looked whether somebody still carries out a run that is watched."""
 ANSWERING_S = 10.0
@@ -220,7 +209,7 @@ class RunControl:
         # Nobody can have asked anything of a run that was not there.
         opened, _, head = self._records.run(run_id)
         if opened.epoch or opened.finished:
-            raise _taken_over(run_id)
+            raise taken_over(run_id)
         return await self._carry_out(opened, head, heard, observers, judged_at)
 
     @asynccontextmanager
@@ -509,124 +498,20 @@ class RunControl:
     async def _carry_out(
         self, state: RunState, head: str, heard: int, observers: Sequence[Observer], judged_at: int | None = None
     ) -> RunReport:
-        import asyncio  # most commands only look, and start faster without it
-
-        from ordain.engine.follow import LOOK_S, RunFollower
-        from ordain.engine.loop import Engine  # only a run needs the loop and all it imports
+        from ordain.app.executor import Executor, open_run  # only a run needs the loop and all it imports
 
         run_id = state.run_id
-        former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
-        _, permission = self._records.start_of(run_id, state.lineage)
-        sealed = self._sealed(state)
-        earlier = [run for run in (state, former) if run is not None]
-        sink, shell = self._here.sink(*earlier), self._here.shell_for(state.limits_in_force)
-        agents, sources = self._here.ports.agents, self._here.ports.sources
-        if sealed is not None:
-            given = self._here.restored(sealed)
-            shell, agents, sources = shell.sealed(given), agents.sealed(given), sources.sealed(given)
-        narrowing = Authority(
-            self._here,
-            self._here.settings()[0],
-            state.limits_in_force.handlers,
-            approved=permission is not None,
-            judged_at=judged_at,
-        )
-        following = RunFollower(
-            state,
-            shell=shell,
-            sink=sink,
-            clock=self._here.ports.clock,
-            ledger=self._here.ledger,
-            logs=self._here.ports.logs,
-            observers=observers,
-        )
-        engine = Engine(
-            state,
-            head,
-            ledger=self._here.ledger,
-            shell=shell,
-            toolbox=self._here.ports.toolbox,
-            clock=self._here.ports.clock,
-            sink=sink,
-            workspace=self._here.ports.workspace,
-            protection=self._here.ports.protection,
-            expressions=self._here.ports.expressions,
-            git_head=self._here.ports.workspace.git_head,
-            heard=heard,
-            denied=narrowing.denied,
-            contract_denied=narrowing.contract_denied,
-            approval=permission.approval if permission is not None else None,
-            bound=partial(self._bound_files, state, permission.approval if permission is not None else None),
-            panes=self._here.ports.panes,
-            handlers=self._here.ports.handlers,
-            sources=sources,
-            agents=agents,
-            doors=self._here.ports.doors,
-            unpermitted=narrowing.unpermitted,
-            refuse=Refusals(self._here).record,
-            secret=self._here.secret(self._here.settings()[0]),
-            secret_files=self._here.settings()[0].secret_files,
-            counts=lambda decision: self._gate.counts(state, decision),
-            former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
-            observers=(following.log.observe, *observers, QuestionNotifier(self._here, state).observe),
-        )
-
-        following.said = lambda step_id: self._here.ports.sources.said(engine.key_of(step_id))
-
-        async def give_signs_of_life() -> None:
-            while True:
-                await asyncio.sleep(BEAT_S)
-                self._here.ports.lock.beat()
-
-        async def follow() -> None:
-            while True:
-                await asyncio.sleep(LOOK_S)
-                try:
-                    self._here.refuse_stopped()
-                except Refused as stopped:  # by somebody who cannot kill us
-                    engine.fail(stopped)
-                await following.look()
-
+        run = open_run(self._here, self._gate, state, head, heard, sealed=self._sealed(state), judged_at=judged_at)
+        executor = Executor(self._here, run, observers)
         self._end_leftovers(state)
-        self._stop, self._carried_out = engine.stop, run_id
-        beating, looking = asyncio.create_task(give_signs_of_life()), asyncio.create_task(follow())
+        self._stop, self._carried_out = executor.stop, run_id
         try:
-            await engine.carry_out(self._here.ports.pid, self._here.ports.boot_id)
-        except Refused as refused:
-            if refused.problems[0].code == "E_LEDGER_CONFLICT":
-                raise _taken_over(run_id) from refused
-            stopped = Problem(
-                code="F_RUN_STOPPED",
-                detail=f"{run_id} stopped because of that; what was under way is looked at when it is resumed.",
-                command=f"ordain resume {run_id}",
-            )
-            raise Refused([*refused.problems, stopped]) from refused
+            await executor.carry_out()
         finally:
-            beating.cancel()
-            looking.cancel()
-            following.close()
             self._stop = self._carried_out = None
         report = self.report(run_id)
         self._tell(report, state.lineage)
         return report
-
-    def _bound_files(
-        self, state: RunState, approval: Approval | None, tools: Mapping[str, ToolDefinition]
-    ) -> BoundFiles | None:
-        """The files that commands read as the approval was bound to them, or as they were when the run started; None
-        where it began before they were bound."""
-        from ordain.engine.bound_file import BoundFiles  # only a run needs it
-
-        bound = state.operands
-        if approval is not None:
-            bound = approval.base.operands if approval.base.commands else None
-        if bound is None:
-            return None
-        here, scripts = self._here, self._here.scripts(state.plan)
-        real = here.ports.workspace.real_path
-        return BoundFiles(
-            state, bound, tools=tools, scripts=scripts, contents=here.contents, shown=here.shown_path, real=real
-        )
 
     def _end_leftovers(self, state: RunState) -> None:
         """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,
@@ -760,45 +645,10 @@ class RunControl:
         return holder
 
     async def _end_run(self, run_id: RunId, by: Principal, reason: str, status: str) -> None:
-        """End a run that nobody carries out, and whatever its executor left running."""
-        state, _, head = self._records.run(run_id)
-        self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
-        head = await self._put_back(state, head)
-        event = RunCancelled(by=by, reason=reason, status=status)
-        while True:
-            now, lineage = self._here.now(), self._here.ledger.size(state.lineage)
-            try:
-                await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
-                break
-            except Refused as refused:
-                moved = self._here.ledger.size(state.lineage) != lineage  # somebody prepared or approved it just now
-                if refused.problems[0].code != "E_LEDGER_CONFLICT" or not moved:
-                    raise
-        self._bring_log_up_to_date(run_id)
+        from ordain.app.executor import end_run
+
+        state = await end_run(self._here, run_id, RunCancelled(by=by, reason=reason, status=status))
         self._tell(self.report(run_id), state.lineage)
-
-    def _bring_log_up_to_date(self, run_id: RunId) -> None:
-        """Add what was recorded while nobody carried out a run to its step log."""
-        from ordain.engine.follow import StepLog  # only a run needs it
-
-        with suppress(Exception):  # it is only for readers
-            StepLog(run_id, self._here.ledger, self._here.ports.logs).write()
-
-    async def _put_back(self, state: RunState, head: str) -> str:
-        """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
-        from ordain.engine.shield import Shield  # only a run needs it
-
-        async def record(event: RunEvent, keeps: Sequence[bytes]) -> None:
-            nonlocal head
-            append = Append(stream=f"run/{state.run_id}", expected=state.size, events=(event,), keeps=tuple(keeps))
-            now = self._here.now()
-            (recorded,) = await self._here.ledger.append(now, append)
-            apply(state, event, now)
-            head = recorded.head
-
-        with suppress(Refused):  # the run ends all the same; what was found changed is recorded
-            await Shield(state, self._here.ports.protection, self._here.ledger).take_over(record)
-        return head
 
 
 class _OutputTails:
@@ -848,8 +698,3 @@ def _started_for(state: PlanState, approval: Approval | None, shown: Review | No
     """What one run more is started for: the approval that permits it, where that counts as a preparation."""
     name = approval.approval_id if approval is not None else ""
     return name if shown is not None or name in state.preparations else ""
-
-
-def _taken_over(run_id: RunId) -> Refused:
-    """Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen."""
-    return refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")

@@ -29,31 +29,29 @@ from ordain.core.plan.condition import (
     StepCompleted,
 )
 from ordain.core.plan.expr import ExpressionError, Expressions
-from ordain.core.plan.model import Plan, Step
+from ordain.core.plan.model import Plan
 from ordain.core.plan.refs import as_text
-from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.policy.effect import effects_of
 from ordain.core.run.budget import may_begin
 from ordain.core.run.event import BudgetReached, RunEvent
 from ordain.core.run.group import nested_plan_of
 from ordain.core.run.result import Missing
-from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import not_held
 from ordain.core.run.step_event import (
+    AttemptEnded,
     AttemptStarted,
     ConditionFalse,
+    ContractBroken,
+    ContractInconclusive,
     GroupKind,
     StepApprovalAsked,
     StepState,
     StepUnfolded,
 )
 from ordain.core.text.limit import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
-from ordain.core.text.problem import Problem
-from ordain.engine.bound_file import BoundFiles
-from ordain.engine.result import Results
+from ordain.engine.context import RunContext
 from ordain.ports.agent import Panes
-from ordain.records.sink import Sink
 
 # --- Conditions ------------------------------------------------------------------------------------------------------
 # Whether what must hold before a plan or a step holds now: locks, approval, other steps, panes, expressions.
@@ -142,27 +140,9 @@ BEGINS = (AttemptStarted, StepUnfolded)
 class Beginnings:
     """The first look at the steps of one run."""
 
-    def __init__(
-        self,
-        state: RunState,
-        *,
-        results: Results,
-        sink: Sink,
-        tools: Mapping[str, ToolDefinition],
-        expressions: Callable[[], Expressions],
-        lock_holder: Callable[[str], RunId | None],
-        approval: Approval | None,
-        bound: BoundFiles | None,
-        denied: Callable[[Step, bool], Problem | None],
-        panes: Panes | None,
-        key: Callable[[StepId], str],
-    ) -> None:
-        """`denied` says what policy denies of a step, and is told whether its values were decided by the run; `bound`
-        compares what steps read with what was approved."""
-        self._bound = bound
-        self._state, self._results, self._sink, self._tools = state, results, sink, tools
-        self._expressions, self._lock_holder, self._panes = expressions, lock_holder, panes
-        self._approval, self._denied, self._key = approval, denied, key
+    def __init__(self, run: RunContext) -> None:
+        self._run, self._state, self._results, self._sink = run, run.state, run.results, run.sink
+        self._bound = run.opened.bound
 
     def look(self, step_id: StepId, now: Instant) -> Beginning | None:
         """How a step begins whose turn has come; None where it waits until there is enough of a budget again."""
@@ -175,18 +155,19 @@ class Beginnings:
             self._bound.began(step_id)
         return found
 
-    def ended(self, step_id: StepId) -> None:
-        """An attempt has ended; where it may be tried again, what it reads must stay as it is."""
-        waits = self._state.steps[step_id].state not in (StepState.PASSED, StepState.VERIFYING)
-        if self._bound is not None and waits:
-            self._bound.ended(step_id)
+    def folded(self, event: RunEvent) -> None:
+        """Where an attempt has ended that may be tried again, what it reads must stay as it is."""
+        if self._bound is None or not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive):
+            return
+        if self._state.steps[event.step].state not in (StepState.PASSED, StepState.VERIFYING):
+            self._bound.ended(event.step)
 
     def _look(self, step_id: StepId, now: Instant) -> Beginning:
         self._results.looked_at(step_id)
         step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:
-                true = self._expressions().evaluate(step.when, self._results.variables(step_id, step.when))
+                true = self._run.ports.expressions().evaluate(step.when, self._results.variables(step_id, step.when))
             except ExpressionError as error:
                 return self._fault(step_id, f"`when` gave no answer: {error}", now)
             if not true:
@@ -209,7 +190,7 @@ class Beginnings:
             if not self._state.has_room(count):
                 return self._full(step_id, count, now)
             return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
-        if not self._results.refers(step_id) and (denied := self._denied(step, False)) is not None:
+        if not self._results.refers(step_id) and (denied := self._run.authority.denied(step)) is not None:
             return self._fault(step_id, denied.detail, now, "F_POLICY_DENIED")
         why = self._bound.fault(step_id) if self._bound is not None else None
         if why is not None:
@@ -218,7 +199,7 @@ class Beginnings:
         return AttemptStarted(
             step=step_id,
             attempt=record.attempts + 1,
-            key=self._key(step_id),
+            key=self._results.new_key(step_id),
             agent=agent.agent if agent is not None else "",
             why=agent.why if agent is not None else "",
         ), ()
@@ -234,12 +215,12 @@ class Beginnings:
         """Those of a step, or of the plan nested in it."""
         return Conditions(
             run_id=self._state.run_id,
-            lock_holder=self._lock_holder,
-            approval=self._approval,
+            lock_holder=lambda name: self._run.records.lock(name).holder,
+            approval=self._run.opened.approval,
             passed=lambda name: self._not_passed(step_id, name),
             variables=lambda expression: self._results.variables(step_id, expression, of=of),
-            expressions=self._expressions,
-            panes=self._panes,
+            expressions=self._run.ports.expressions,
+            panes=self._run.ports.panes,
         )
 
     def _not_passed(self, step_id: StepId, name: str) -> str | None:
@@ -288,12 +269,12 @@ class Beginnings:
             known = self._results.step(step_id)
         except Missing:
             return None  # the attempt says so
-        denied = self._denied(known, True)
+        denied = self._run.authority.denied(known, True)
         if denied is not None:
             return not_held(self._state, step_id, "F_POLICY_DENIED", self._sink.text(denied.detail), now)
         if step.approval is not None:
             reason = "the plan wants a person's yes before it"
-        elif any(effect.destructive for effect in effects_of(known, self._tools)):
+        elif any(effect.destructive for effect in effects_of(known, self._run.tools)):
             reason = "it destroys what was not known yet when the plan was approved"
         else:
             return None

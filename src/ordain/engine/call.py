@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ordain.core.approval.approval import Channel, Principal
@@ -25,19 +25,15 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import COMMANDS, SHELL, ToolDefinition, unbearable
 from ordain.core.plan.tool import DEFINITIONS as FILE_TOOLS
 from ordain.core.policy.scope import beyond, call_problem, out_of_scope
-from ordain.core.run.event import RunEvent
-from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import AgentCalled, AgentCallFailed
 from ordain.core.task.offer import CANNOT_TOOL, CallAnswer, Offer, door_names, offer_of
 from ordain.core.task.work_item import WorkItem
 from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import Problem
-from ordain.core.text.secret import Secret
+from ordain.engine.context import RunContext
 from ordain.engine.perform.effects import how_it_ended
-from ordain.ports.machine import Clock
-from ordain.ports.process import Command, Shell
-from ordain.ports.tool import Lost, Sources, Toolbox, ToolResult
-from ordain.records.sink import Sink
+from ordain.ports.process import Command
+from ordain.ports.tool import Lost, ToolResult
 
 CALLS_MAX = 10_000
 """How many calls of one attempt are answered, refused ones included: what they leave in the ledger stays small."""
@@ -51,49 +47,17 @@ VALUE_MAX = 16 << 10
 _HOSTS = frozenset((*COMMANDS, *FILE_TOOLS, CLAUDE_CODE))
 """What the tools of an agent's host are called by in our words (`core.host_tool`)."""
 
-Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
-"""Has events recorded, with bytes to keep, and goes on when they are durable."""
-Refuse = Callable[[str, str, Principal, Sequence[Problem]], Awaitable[None]]
-"""Records that something was refused: the verb, what it was about, to whom, and why."""
-
-
-class AgentCalls:
-    """What the calls of one run are performed with. `unpermitted` says what policy has against one, `withheld` why what
-    is at a path, or where that is said beneath it, is not for agents."""
-
-    def __init__(
-        self,
-        state: RunState,
-        *,
-        shell: Shell,
-        toolbox: Toolbox,
-        sources: Sources | None,
-        secret: Secret,
-        tools: Mapping[str, ToolDefinition],
-        clock: Clock,
-        sink: Sink,
-        record: Record,
-        unpermitted: Callable[[Step], Problem | None],
-        withheld: Callable[[str, bool], str | None],
-        refuse: Refuse | None,
-    ) -> None:
-        self.state, self.tools = state, tools
-        self.shell, self.toolbox, self.sources, self.secret = shell, toolbox, sources, secret
-        self.clock, self.sink, self.record = clock, sink, record
-        self.unpermitted, self.withheld, self.refuse = unpermitted, withheld, refuse
-        self.refusing = asyncio.Lock()
-        """One after another: who comes second would have to begin anew, and is heard only so often."""
-
 
 class Calls:
     """ports.Behind for one attempt."""
 
-    def __init__(self, run: AgentCalls, item: WorkItem, mark: str) -> None:
-        """`mark` is the attempt's own, which what it calls must not bear."""
-        self._run, self._item = run, item
+    def __init__(self, run: RunContext, item: WorkItem, mark: str, refusing: asyncio.Lock) -> None:
+        """`mark` is the attempt's own, which what it calls must not bear; `refusing` is held while a refusal is
+        recorded: a second one at once would have to be tried again, and is heard only so often."""
+        self._run, self._item, self._refusing = run, item, refusing
         self._step = run.state.step(item.step)
         self._mark = mark
-        self._until = run.clock.now() + item.timeout_ms
+        self._until = run.ports.clock.now() + item.timeout_ms
         self._names = {door: name for name, door in door_names(item.tools).items()}
         self._protect = (*run.state.plan.protect, *self._step.protect)
         self._who = Principal(name=f"{item.agent} in {item.run_id}/{item.step}", channel=Channel.MCP)
@@ -120,7 +84,7 @@ class Calls:
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """Whether a call may be made by the agent itself, with a tool of its host: as if it were made here, but that
         the step's own check may be run by whoever wants to know how it stands. Nothing is performed."""
-        agent = self._run.state.limits_in_force.agents.get(self._item.agent)
+        agent = self._run.limits.agents.get(self._item.agent)
         if agent is not None and agent.own_tools and tool.partition(":")[0] in _HOSTS:
             # A person approved that it works with the tools of its host; what policy denies nobody can approve.
             return await self._unless_denied(tool, args)
@@ -140,7 +104,7 @@ class Calls:
 
     async def _unless_denied(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """Refuse what policy denies, and everything while work is stopped."""
-        problem = self._run.unpermitted(self._as_step(tool, args)) if not unbearable(args) else None
+        problem = self._run.authority.unpermitted(self._as_step(tool, args)) if not unbearable(args) else None
         denied = problem is not None and problem.code in ("E_POLICY_DENIED", "E_STOPPED", "E_STATE_DIR")
         return await self._refuse(tool, args, problem) if problem is not None and denied else CallAnswer()
 
@@ -166,17 +130,20 @@ class Calls:
         if name not in self._names.values():
             command = f"ordain revise {short_id(self._item.plan_id)} DOCUMENT"
             return out_of_scope(asked, self._step, tuple(self._names), command)
-        control = self._run.state.limits_in_force.sandbox.control
+        control = self._run.limits.sandbox.control
         problem = call_problem(self._run.tools[name], args, self._step, self._protect, control)
         problem = problem or await self._withheld(self._run.tools[name], args)
-        return problem or self._run.unpermitted(self._as_step(name, args))
+        return problem or self._run.authority.unpermitted(self._as_step(name, args))
 
     async def _withheld(self, tool: ToolDefinition, args: Mapping[str, Any]) -> Problem | None:
         """What the files themselves say against a call, whatever they are called."""
+        withheld, secret_files = self._run.ports.workspace.withheld, self._run.settings.secret_files
         for parameter in tool.parameters:
             path = args.get(parameter.name) if parameter.path else None
+            if not isinstance(path, str):
+                continue
             # In a thread: a slow disk must not hold up the loop.
-            why = await asyncio.to_thread(self._run.withheld, path, parameter.deep) if isinstance(path, str) else None
+            why = await asyncio.to_thread(withheld, path, secret_files, deep=parameter.deep)
             if why is not None:
                 return beyond(f"The path `{path}` {why}", "No agent is handed that, and none moves or changes it.")
         return None
@@ -191,10 +158,10 @@ class Calls:
         self.refused += 1
         self._told[problem.code] += 1
         # As many as are recorded: beyond that nobody need look.
-        if self._run.refuse is not None and self._told[problem.code] <= PER_HOUR:
+        if self._told[problem.code] <= PER_HOUR:
             subject = f"{tool} {json.dumps(args, ensure_ascii=False)}" if args else tool
-            async with self._run.refusing:
-                await self._run.refuse("call", subject, self._who, (problem,))
+            async with self._refusing:
+                await self._run.authority.refused(subject, self._who, problem)
         clean = self._run.sink.text
         told = Problem(
             code=problem.code,
@@ -230,7 +197,7 @@ class Calls:
             args=shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…",
             seal=run.sink.seal(body),
         )
-        await run.record((event,), ())
+        await run.journal.record(event)
         try:
             result = await self._perform(name, args, number)
         except Lost as lost:
@@ -243,7 +210,7 @@ class Calls:
         failed = AgentCallFailed(
             step=self._item.step, attempt=self._item.attempt, call=number, error=result.error, detail=detail[:SHOWN_MAX]
         )
-        await run.record((failed,), ())
+        await run.journal.record(failed)
         if result.error == "F_PATH_ESCAPE":
             return await self._refuse(name, args, Problem(code="E_CALL_BOUNDS", detail=f"{detail}."))
         return CallAnswer(text=self._given(result).text, problem=Problem(code=result.error, detail=f"{detail}."))
@@ -261,10 +228,8 @@ class Calls:
             return await self._command(name, args, number, key)
         tool = run.tools[name]
         if tool.schema is None:
-            return await run.toolbox.call(name, args, key, control=run.state.limits_in_force.sandbox.control)
-        if run.sources is None:
-            return ToolResult(error="F_STEP_FAILED", detail="there is no such tool here")
-        return await run.sources.call(tool, args, key, run.secret)
+            return await run.ports.toolbox.call(name, args, key, control=run.limits.sandbox.control)
+        return await run.ports.sources.call(tool, args, key, run.secret)
 
     async def _command(self, name: str, args: Mapping[str, Any], number: int, key: str) -> ToolResult:
         run, action = self._run, self._as_step(name, args).action
@@ -273,12 +238,12 @@ class Calls:
         text = command.command if command is not None else typed(argv)
         given = (command.env if command is not None else program.env if program is not None else {}) or {}
         names = {"ORDAIN_RUN": self._item.run_id, "ORDAIN_STEP": self._item.step, "ORDAIN_STEP_KEY": key}
-        timeout_ms = max(1, self._until - run.clock.now())
-        finished = await run.shell.run(
+        timeout_ms = max(1, self._until - run.ports.clock.now())
+        finished = await run.ports.shell.run(
             Command(
                 text=text,
                 argv=argv,
-                env={**run.shell.environment(run.state.limits_in_force.env), **given, **names},
+                env={**run.ports.shell.environment(run.limits.env), **given, **names},
                 timeout_ms=timeout_ms,
                 mark=f"{self._mark}/{number}",
                 writes=self._step.writes or None,

@@ -16,13 +16,10 @@ import msgspec
 from ordain.core.plan.value import StepId
 from ordain.core.report.report import AttemptOutput, Told, wire_line
 from ordain.core.run.event import Recorded
-from ordain.core.run.run_state import RunState
 from ordain.core.text.problem import Refused
+from ordain.engine.context import RunContext, attempt_mark
 from ordain.ports.ledger import Ledger, Observer
-from ordain.ports.machine import Clock
-from ordain.ports.process import Shell
 from ordain.ports.workspace import StepLogs
-from ordain.records.sink import Sink
 
 LOOK_S = 1.0
 """How often it is looked what attempts have written, and the log is written."""
@@ -35,33 +32,24 @@ _LOOKED_BACK = 64 << 10
 """How far from the end of a log its last event is looked for."""
 
 
-def attempt_mark(state: RunState, step_id: StepId) -> str:
-    """What marks the processes of a step's present attempt, and of its contract."""
-    return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
-
-
 class RunFollower:
     """What observers are told of one run besides its events; and the observer that keeps its log."""
 
-    def __init__(
-        self,
-        state: RunState,
-        *,
-        shell: Shell,
-        sink: Sink,
-        clock: Clock,
-        ledger: Ledger,
-        logs: StepLogs,
-        observers: Sequence[Observer],
-    ) -> None:
-        self._state, self._shell, self._sink, self._clock = state, shell, sink, clock
-        self.log = StepLog(state.run_id, ledger, logs)
+    def __init__(self, run: RunContext, observers: Sequence[Observer]) -> None:
+        self._state, self._shell, self._sink, self._clock = run.state, run.ports.shell, run.sink, run.ports.clock
+        self._run = run
+        self.log = StepLog(run.state.run_id, run.journal.ledger, run.ports.logs)
         self._observers = (self.log.observe, *observers)
         self._seen: dict[StepId, _SeenOutput] = {}
         """Of each step under way: what was seen of its output last."""
         self._looks = 0
-        self.said: Callable[[StepId], str] = lambda step_id: ""
-        """How far a call says that it has come that is no command and writes nothing."""
+
+    async def follow(self, before: Callable[[], None]) -> None:
+        """Look again and again; `before` is called before each look."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            before()
+            await self.look()
 
     async def look(self) -> None:
         """Tell what has been written since, and bring the log up to date. The loop goes on in between."""
@@ -79,6 +67,10 @@ class RunFollower:
         with contextlib.suppress(Exception):
             self.log.write()
 
+    def _said(self, step_id: StepId) -> str:
+        """How far a call says that it has come that is no command and writes nothing."""
+        return self._run.ports.sources.said(self._run.results.key(step_id))
+
     def _to_tell(self) -> list[StepId]:
         """The steps under way that have written something since; of many, those that were not told of for longest."""
         active = self._state.active
@@ -86,7 +78,7 @@ class RunFollower:
         grown = []
         for step_id in active:
             mark = attempt_mark(self._state, step_id)
-            size = self._shell.written(mark, 0)[1] or len(self.said(step_id))
+            size = self._shell.written(mark, 0)[1] or len(self._said(step_id))
             seen = self._seen.get(step_id, _NOTHING)
             if size and (seen.mark, seen.size) != (mark, size):
                 grown.append(step_id)
@@ -97,7 +89,7 @@ class RunFollower:
         mark = attempt_mark(self._state, step_id)
         data, size = self._shell.written(mark, self._sink.looks_back)
         before = self._seen.get(step_id, _NOTHING)
-        tail = self._sink.so_far(data, size) if size else self._sink.text(self.said(step_id))
+        tail = self._sink.so_far(data, size) if size else self._sink.text(self._said(step_id))
         seen = _SeenOutput(mark, size or len(tail), tail, self._looks)
         self._seen[step_id] = seen
         if not seen.tail or (seen.mark, seen.tail) == (before.mark, before.tail):

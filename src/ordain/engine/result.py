@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
 
+from ordain.core.plan.canonical import step_key
 from ordain.core.plan.command import payload, with_payload
 from ordain.core.plan.expr import named
 from ordain.core.plan.graph import item_name
-from ordain.core.plan.model import Action, Plan, Step
+from ordain.core.plan.model import Action, NestedPlan, Plan, Step, all_steps
 from ordain.core.plan.refs import (
     Index,
     Item,
@@ -34,9 +36,11 @@ from ordain.core.plan.refs import (
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import is_whole
-from ordain.core.run.result import Missing, Unfit, decoded, fitted, items_in, part_of
-from ordain.core.run.run_state import RunState, StepRecord
+from ordain.core.run.result import Missing, Unfit, decoded, fitted, items_in, part_of, referred_to
+from ordain.core.run.run_state import StepRecord
 from ordain.core.run.step_event import GroupKind, Outcome, StepState
+from ordain.engine.journal import Journal
+from ordain.records.sink import Sink
 
 _NEVER_RUN = StepRecord()
 """What is known of a fallback that nobody fell back on."""
@@ -45,20 +49,15 @@ _NEVER_RUN = StepRecord()
 class Results:
     """What the steps of one run gave so far."""
 
-    def __init__(
-        self,
-        state: RunState,
-        kept: Callable[[str], bytes | None],
-        artifact: Callable[[str], Iterator[bytes] | None],
-        tools: Mapping[str, ToolDefinition],
-    ) -> None:
-        """`kept` and `artifact` find exact bytes by the seal that commits to them; `tools` say what they take."""
-        self._state, self._kept, self._artifact, self._tools = state, kept, artifact, tools
+    def __init__(self, journal: Journal, sink: Sink, tools: Mapping[str, ToolDefinition]) -> None:
+        """`tools` say what they take."""
+        self._state, self._journal, self._sink, self._tools = journal.state, journal, sink, tools
         self._items: dict[str, list[Any]] = {}
         self._seen_outputs: dict[StepId, tuple[Outcome, dict[str, Any]]] = {}
         """What expressions asked about, by the outcome that it is of: thousands of items may ask the same."""
         self._begun_with: dict[StepId, dict[str, StepId]] = {}
         """Of steps that have begun and refer to stored data: which step had stored each key by then."""
+        self._keys: dict[StepId, str] = {}
 
     # --- What a step gave ----------------------------------------------------------------------------------------
 
@@ -77,10 +76,10 @@ class Results:
 
     def _bytes(self, seal: str, size: int) -> bytes:
         if is_whole(seal):
-            parts = self._artifact(seal)
+            parts = self._journal.artifact(seal)
             data = b"".join(parts) if parts is not None else None
         else:
-            data = self._kept(seal)
+            data = self._journal.kept(seal)
         if data is None:
             raise Missing("gave a result that is not kept in this ledger")
         if len(data) != size:
@@ -91,7 +90,7 @@ class Results:
         """The items for which a step is repeated, as they were when it unfolded. Raises Missing."""
         seal = self._state.groups[parent].items_seal
         if seal not in self._items:
-            data = self._kept(seal)
+            data = self._journal.kept(seal)
             if data is None:
                 raise Missing("is not kept in this ledger")
             self._items[seal] = json.loads(data)
@@ -112,11 +111,35 @@ class Results:
         values = payload(self._state.step(step_id).action)
         return bool(values) and next(references(values, self._item_name(step_id)), None) is not None
 
+    @cached_property
+    def referred(self) -> frozenset[str]:
+        """The names of steps whose results others refer to, in whichever plan."""
+        plans: list[Plan] = [self._state.plan]
+        plans += [step.action.plan for step in all_steps(self._state.plan) if isinstance(step.action, NestedPlan)]
+        return frozenset().union(*(referred_to(plan) for plan in plans))
+
+    def key(self, step_id: StepId) -> str:
+        """The step key of the attempt under way; nothing where there is none."""
+        return self._keys.get(step_id, "")
+
+    def new_key(self, step_id: StepId) -> str:
+        """The idempotency key of what an attempt is about to do: written with the intent, and handed to what performs
+        it. Where the values come from other steps, another value is another thing to do."""
+        state, seal = self._state, ""
+        if self.refers(step_id):
+            self._begun(step_id)
+            with contextlib.suppress(Missing):  # the attempt says so
+                values = payload(self.step(step_id).action)
+                seal = self._sink.seal(json.dumps(values, sort_keys=True).encode())
+        action = state.step(step_id).action
+        self._keys[step_id] = step_key(state.workspace_identity.id, state.first_run, step_id, action, seal)
+        return self._keys[step_id]
+
     def looked_at(self, step_id: StepId) -> None:
         """A step may begin: what it refers to is what is there now."""
         self._begun_with.pop(step_id, None)
 
-    def begun(self, step_id: StepId) -> None:
+    def _begun(self, step_id: StepId) -> None:
         """A step begins with what was looked at and allowed, whatever is stored under the same keys from here on."""
         item, state = self._item_name(step_id), self._state
         found = (parse(text, item) for text in references(payload(state.step(step_id).action), item))
@@ -253,7 +276,7 @@ class Results:
         return seen
 
     def _seen_output(self, step_id: StepId, outcome: Outcome) -> dict[str, Any]:
-        kept = self._kept(outcome.output_seal) or b""
+        kept = self._journal.kept(outcome.output_seal) or b""
         if outcome.output_bytes == len(kept):
             readable = kept.decode("utf-8", "replace").encode()
             with contextlib.suppress(Missing):  # then there is nothing to ask about

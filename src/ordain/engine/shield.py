@@ -8,33 +8,30 @@ between it is found again. Nothing here judges: a step that was at work while fi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from ordain.core.plan.value import StepId
 from ordain.core.policy.loading import is_named_by, is_runner_file, may_write
-from ordain.core.run.event import ProtectedChanged, RunEvent
-from ordain.core.run.run_state import RunState
+from ordain.core.run.event import ProtectedChanged
 from ordain.core.run.step_event import FilesProtected, ProtectedFile, Settlement, StepState
 from ordain.core.text.problem import refuse
-from ordain.ports.ledger import Ledger
+from ordain.engine.journal import Journal
 from ordain.ports.workspace import Protection, Saved
 
 _NOTHING: tuple[Mapping[str, Saved], tuple[str, ...] | None] = ({}, None)
-Record = Callable[[RunEvent, tuple[bytes, ...]], Coroutine[Any, Any, None]]
-"""Make an event durable, with these bytes kept beside it."""
 
 
 class Shield:
     """Protects the files of one run."""
 
-    def __init__(self, state: RunState, protection: Protection, ledger: Ledger) -> None:
-        self._state, self._protection, self._ledger = state, protection, ledger
+    def __init__(self, journal: Journal, protection: Protection) -> None:
+        self._journal, self._protection = journal, protection
+        self._state, self._ledger = journal.state, journal.ledger
         self._one_at_a_time = asyncio.Lock()
         self._at_work: dict[StepId, None] = {}
         """The steps whose effect or contract is under way."""
 
-    async def before(self, step_id: StepId, record: Record) -> None:
+    async def before(self, step_id: StepId) -> None:
         """Keep what must not change before an attempt does anything. Raises Refused with E_PROTECT where that cannot be
         done; then nothing may be done."""
         if not self._state.protects(step_id):
@@ -55,7 +52,8 @@ class Shield:
                 beside_plan=beside_plan,
                 beside_step=beside_step,
             )
-            await record(event, tuple({saved.content for saved in (*of_plan.values(), *of_step.values())}))
+            contents = {saved.content for saved in (*of_plan.values(), *of_step.values())}
+            await self._journal.record(event, keeps=tuple(contents))
             self._at_work[step_id] = None
 
     async def _keep(
@@ -82,19 +80,19 @@ class Shield:
             self._at_work[step_id] = None
             await self._protection.drop_caches({**(state.protected or {}), **(state.steps[step_id].protected or {})})
 
-    async def look(self, step_id: StepId, record: Record) -> None:
+    async def look(self, step_id: StepId) -> None:
         """Compare, record what changed and put it back, whether the step is at work or not. Raises Refused with
         E_PROTECT where something cannot be put back; the run must not go on then."""
         if self._state.protects(step_id):
             async with self._one_at_a_time:
-                await self._compare(step_id, record)
+                await self._compare(step_id, self._journal.record)
 
-    async def after(self, step_id: StepId, record: Record) -> None:
+    async def after(self, step_id: StepId) -> None:
         """The same when a step's effect or contract has come to its end."""
-        await self.look(step_id, record)
+        await self.look(step_id)
         self._at_work.pop(step_id, None)
 
-    async def take_over(self, record: Record) -> None:
+    async def take_over(self) -> None:
         """After a crash: whatever was begun then, a step or its contract, may have changed something."""
         state = self._state
         for step_id in (*state.active, *state.doubtful):
@@ -103,10 +101,10 @@ class Shield:
             if state.protects(step_id) and (contract or (one.state is StepState.RUNNING and one.protected_now)):
                 self._at_work[step_id] = None
         for step_id in tuple(self._at_work):
-            await self.look(step_id, record)
+            await self._compare(step_id, self._journal.write)
         self._at_work.clear()
 
-    async def _compare(self, step_id: StepId, record: Record) -> None:
+    async def _compare(self, step_id: StepId, record: Callable[[ProtectedChanged], Awaitable[None]]) -> None:
         state = self._state
         of_step, protected = state.steps[step_id].protected or {}, state.protected or {}
         of_plan = await self._protection.changed(protected, self._ledger.seal)
@@ -119,7 +117,7 @@ class Shield:
         became = {**own, **of_plan}
         new = dict.fromkeys((*new_own, *new_of_plan), "is new")
         words = tuple(f"`{path}` {what}" for path, what in sorted({**became, **new}.items()))
-        await record(ProtectedChanged(files=words, steps=tuple(suspects)), ())
+        await record(ProtectedChanged(files=words, steps=tuple(suspects)))
         if new:  # first, for a link may stand where a protected file was
             await self._protection.set_aside(new)
         await self._protection.restore(self._kept({**of_step, **protected}, became))

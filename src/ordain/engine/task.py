@@ -6,36 +6,43 @@ later. What it says is kept too, without the secrets in it, and believed by nobo
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any
 
 from msgspec.structs import replace
 
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Step
-from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.agent import Agent, kind_of, reaches_tools
 from ordain.core.policy.agent_choice import has_network, model_of
 from ordain.core.policy.scope import offered
 from ordain.core.run.event import RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT, Setting, bounded, cannot_words, why_cannot, write_prompt
-from ordain.core.run.run_state import RunState
 from ordain.core.run.spending import read_usage, sound_usage
 from ordain.core.run.step_event import GroupKind, Outcome, StepState, WorkClaimed, WorkOffered
 from ordain.core.task.offer import door_names
 from ordain.core.task.work_item import Lease, WorkItem, form_text
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
-from ordain.engine.call import AgentCalls, Calls, Record
-from ordain.engine.perform.effects import Performing, how_it_ended, is_structure, with_unread
+from ordain.engine.call import Calls
+from ordain.engine.context import RunContext
+from ordain.engine.perform.effects import (
+    call_within,
+    cut_short,
+    how_it_ended,
+    is_structure,
+    make_outcome,
+    not_begun,
+    time_for,
+    with_unread,
+)
 from ordain.engine.reads import Gathered, NothingGivenError, StepReads
-from ordain.engine.result import Results
-from ordain.ports.agent import Agents, Doors, Said
-from ordain.ports.machine import Clock
-from ordain.ports.process import Command, Finished, Shell
+from ordain.ports.agent import Doors, Said
+from ordain.ports.process import Command, Finished
 from ordain.ports.tool import Lost, ToolResult
-from ordain.records.sink import Sink, in_parts
+from ordain.records.sink import in_parts
 
 WORDS_BYTES_MAX = 4 << 20
 """How much of what an agent says is kept whole: looking for secrets in more would hold up the run."""
@@ -44,69 +51,57 @@ WORDS_BYTES_MAX = 4 << 20
 class TaskPerformer:
     """The tasks of one run."""
 
-    def __init__(
-        self,
-        state: RunState,
-        performing: Performing,
-        *,
-        results: Results,
-        reading: StepReads,
-        agents: Agents | None,
-        doors: Doors | None,
-        calling: AgentCalls,
-        shell: Shell,
-        clock: Clock,
-        sink: Sink,
-        tools: Mapping[str, ToolDefinition],
-        key: Callable[[StepId], str],
-        mark: Callable[[StepId], str],
-        record: Record,
-    ) -> None:
-        self._state, self._performing, self._results, self._reading = state, performing, results, reading
-        self._agents, self._shell, self._clock, self._sink, self._tools = agents, shell, clock, sink, tools
-        self._key, self._mark, self._record = key, mark, record
-        self._doors, self._calling = doors, calling
+    def __init__(self, run: RunContext) -> None:
+        self._run, self._state, self._sink, self._results = run, run.state, run.sink, run.results
+        self._reading = StepReads(
+            workspace=run.ports.workspace,
+            records=run.records,
+            sink=run.sink,
+            secret_files=run.settings.secret_files,
+        )
+        self._refusing = asyncio.Lock()
 
     async def effect(self, step_id: StepId) -> Outcome:
         """Have the agent of a step do its task, and tell what was seen of it."""
-        step, timeout_ms = self._state.step(step_id), self._performing.time_for(step_id)
-        limits, record = self._state.limits_in_force, self._state.steps[step_id]
+        step, timeout_ms = self._state.step(step_id), time_for(self._run, step_id)
+        limits, record = self._run.limits, self._state.steps[step_id]
         agent = limits.agents.get(record.agent)
-        if agent is None or self._agents is None:
-            return self._not_begun(f"there is no agent `{record.agent}` here")
+        if agent is None:
+            return not_begun(self._run, f"there is no agent `{record.agent}` here")
         gathered = await self._gather(step_id, step)
         if gathered.lacks:
             return self._lacking(gathered)
         if agent.registered and limits.tier:
-            return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
+            return not_begun(self._run, f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
-            call = self._called(self._agents.call(agent, item))
-            outcome = await self._performing.called(step_id, call, timeout_ms)
+            call = self._called(self._run.ports.agents.call(agent, item))
+            outcome = await call_within(self._run, step, call, timeout_ms)
         else:
-            outcome = await self._started(step, self._agents, agent, item)
+            outcome = await self._started(step, agent, item)
         if outcome.error == AGENT_CANNOT:
             return replace(outcome, detail=bounded(outcome.detail))
-        return self._performing.cut_short(step, timeout_ms, outcome)
+        return cut_short(self._run, step, timeout_ms, outcome)
 
-    async def _started(self, step: Step, agents: Agents, agent: Agent, item: WorkItem) -> Outcome:
+    async def _started(self, step: Step, agent: Agent, item: WorkItem) -> Outcome:
         """What was seen of an agent that is a process of its own."""
-        limits, calls = self._state.limits_in_force, Calls(self._calling, item, self._mark(step.id))
+        ports, limits, mark = self._run.ports, self._run.limits, self._run.mark(step.id)
+        agents, calls = ports.agents, Calls(self._run, item, mark, self._refusing)
         async with contextlib.AsyncExitStack() as held:
             try:
                 room = held.enter_context(agents.room())
-                doors = door_for(agent, self._doors)
+                doors = door_for(agent, ports.doors)
                 server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
                 invocation = agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
             except (ValueError, OSError) as error:  # a full disk too: nothing has begun
-                return self._not_begun(f"could not be started: {error}")
+                return not_begun(self._run, f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
             command = Command(
                 text=" ".join(invocation.argv[:1]),
                 argv=invocation.argv,
-                env={**self._shell.environment((*limits.env, *agent.env)), **invocation.env, **names},
+                env={**ports.shell.environment((*limits.env, *agent.env)), **invocation.env, **names},
                 timeout_ms=item.timeout_ms,
-                mark=self._mark(step.id),
+                mark=mark,
                 whole=True,
                 reports=True,
                 errors_apart=True,
@@ -119,7 +114,7 @@ class TaskPerformer:
                 directory=invocation.directory,
                 found_outside=True,
             )
-            finished = await self._shell.run(command)
+            finished = await ports.shell.run(command)
             said = invocation.read(finished)
         if calls.lost is not None and calls.cannot is None:
             raise Lost(calls.lost)  # a further attempt might do the same a second time
@@ -138,7 +133,7 @@ class TaskPerformer:
         """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
         that is not possible."""
         step = self._state.step(step_id)
-        agent = self._state.limits_in_force.agents[self._state.steps[step_id].agent]
+        agent = self._run.limits.agents[self._state.steps[step_id].agent]
         gathered = await self._gather(step_id, step)
         if gathered.lacks:
             return self._lacking(gathered)
@@ -148,14 +143,14 @@ class TaskPerformer:
     def _lacking(self, gathered: Gathered) -> Outcome:
         escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
         detail = "what it reads cannot be handed over: " + "; ".join(lack.words for lack in gathered.lacks)
-        return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+        return not_begun(self._run, detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
         """Make a work item, have it recorded, and claim it for an agent."""
         assert isinstance(step.action, Task)
         state, record = self._state, self._state.steps[step_id]
         plans = tuple(state.plans_around(step_id))
-        tools = offered(step.action, plans, self._tools)
+        tools = offered(step.action, plans, self._run.tools)
         setting = Setting(
             plan=plans[0],
             step=self._without_label(step),
@@ -165,12 +160,12 @@ class TaskPerformer:
             attempt=record.attempts,
             tries=record.tries,
             writes=step.writes,
-            has_door=door_for(agent, self._doors) is not None,
+            has_door=door_for(agent, self._run.ports.doors) is not None,
         )
         if agent.human:  # who is shown a form, and nothing else
             written = form_text(step, record.agent)
         else:
-            written = write_prompt(agent.prompt or state.limits_in_force.prompt, setting)
+            written = write_prompt(agent.prompt or self._run.limits.prompt, setting)
         prompt = self._sink.text(written)
         body = prompt.encode("utf-8", "replace")
         item = WorkItem(
@@ -180,7 +175,7 @@ class TaskPerformer:
             run_id=state.run_id,
             step=step_id,
             attempt=record.attempts,
-            key=self._key(step_id),
+            key=self._results.key(step_id),
             timeout_ms=timeout_ms,
             reads=gathered.reads,
             tools=tools,
@@ -190,9 +185,9 @@ class TaskPerformer:
         )
         offer: tuple[RunEvent, ...] = (WorkOffered(step=step_id, attempt=item.attempt, item=item),)
         if not agent.human:
-            lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._clock.now() + timeout_ms))
+            lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._run.ports.clock.now() + timeout_ms))
             offer += (WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),)
-        await self._record(offer, (body,))
+        await self._run.journal.record(*offer, keeps=(body,))
         return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
     def _without_label(self, step: Step) -> Step:
@@ -228,7 +223,8 @@ class TaskPerformer:
         reported, wrong = read_usage(finished.reported)
         kept, size = self._kept(finished, said)
         text, whole = kept[-OUTPUT_BYTES_MAX:], in_parts(kept) if size == len(kept) else None
-        outcome = self._performing.outcome(
+        outcome = make_outcome(
+            self._run,
             step_id,
             finished.duration_ms,
             error,
@@ -254,9 +250,6 @@ class TaskPerformer:
             return kept, len(kept)
         # Only the end is at hand, whose first secret may have lost its beginning.
         return self._sink.words(said.text, whole=False), finished.output_bytes
-
-    def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
-        return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
 
 
 def door_for(agent: Agent, doors: Doors | None) -> Doors | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ordain.core.plan.canonical import canonical_bytes
@@ -21,26 +22,22 @@ from ordain.core.plan.model import Step, contract_of
 from ordain.core.plan.refs import as_variable, literal
 from ordain.core.policy.settings import Limits
 from ordain.core.run.step_event import Evidence, Verdict
+from ordain.core.text.problem import Refused
+from ordain.engine.context import RunContext
 from ordain.ports.process import Command, Finished, Shell
 from ordain.records.sink import Sink
 
 
-async def verify(
-    step: Step,
-    *,
-    shell: Shell,
-    limits: Limits,
-    mark: str,
-    sink: Sink,
-    expressions: Callable[[], Expressions],
-    git_head: str = "",
-) -> Evidence:
+async def verify(run: RunContext, step: Step) -> Evidence:
     """Run a step's contract once and judge it; only for steps that have one."""
-    contract = contract_of(step)
+    contract, shell, sink = contract_of(step), run.ports.shell, run.sink
     assert contract is not None
-    command = contract_command(step, shell, limits, mark)
+    command = contract_command(step, shell, run.limits, run.mark(step.id))
+    git_head = ""
+    with suppress(Refused):  # nothing where it cannot be told
+        git_head = run.ports.workspace.git_head() or ""
     finished = await shell.run(command)
-    verdict, detail = judge(finished, contract, expressions)
+    verdict, detail = judge(finished, contract, run.ports.expressions)
     output = sink.output(finished.output + finished.errors, finished.output_bytes + finished.errors_bytes)
     return Evidence(
         verdict=verdict,

@@ -7,27 +7,15 @@ stream of the ledger to grow, so whatever happens while nobody looks is found wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import RunEvent
-from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import StepState
 from ordain.core.run.wait import Settled
 from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append, Ledger
-from ordain.ports.machine import Clock
-from ordain.ports.workspace import Workspace
-from ordain.records.records import Records
-
-
-class Outside(NamedTuple):
-    """What a watcher can look at."""
-
-    state: RunState
-    records: Records
-    workspace: Workspace
+from ordain.engine.context import RunContext
+from ordain.ports.ledger import Append
 
 
 class Look(NamedTuple):
@@ -39,7 +27,7 @@ class Look(NamedTuple):
     """How many events the stream had."""
 
 
-Watcher = Callable[[Outside, Any, StepId, Instant], Look]
+Watcher = Callable[[RunContext, Any, StepId, Instant], Look]
 """Looks at what an action of its class waits for."""
 POLL_MS = 200
 """How long after a look at what nobody tells the next one follows."""
@@ -48,23 +36,9 @@ POLL_MS = 200
 class Waits:
     """The steps of one run that have come to something outside of it."""
 
-    def __init__(
-        self,
-        state: RunState,
-        *,
-        ledger: Ledger,
-        workspace: Workspace,
-        watchers: Mapping[type[Any], Watcher],
-        clock: Clock,
-        tick: Callable[[], Instant],
-        fold: Callable[[RunEvent], None],
-        record: Callable[[RunEvent, Append], Awaitable[None]],
-    ) -> None:
-        """`tick` begins a new instant of the loop; `fold` puts an event into its batch; `record` makes one durable at
-        once, together with what is appended to another stream."""
-        self._state, self._ledger, self._clock, self._watchers = state, ledger, clock, watchers
-        self._outside = Outside(state, Records(ledger), workspace)
-        self._tick, self._fold, self._record = tick, fold, record
+    def __init__(self, run: RunContext, watchers: Mapping[type[Any], Watcher]) -> None:
+        self._run, self._watchers = run, watchers
+        self._state, self._journal, self._ledger = run.state, run.journal, run.journal.ledger
         self._arrived: list[StepId] = []
 
     def arrives(self, step_id: StepId) -> None:
@@ -83,14 +57,15 @@ class Waits:
     async def look(self, step_id: StepId) -> None:
         """Record what a step finds. Everything before it must be durable."""
         while True:
-            found, stream, size = self._look(step_id, self._tick())
+            found, stream, size = self._look(step_id, self._journal.tick())
             if found is None:
                 return
             if found.change is None or stream is None:
-                self._fold(found.event)
+                self._journal.fold(found.event)
                 return
             try:
-                await self._record(found.event, Append(stream=stream, expected=size, events=(found.change,)))
+                change = Append(stream=stream, expected=size, events=(found.change,))
+                await self._journal.write_with(found.event, change)
                 return
             except Refused as refused:
                 # Another run was quicker; whatever else is wrong is not ours to try again.
@@ -104,10 +79,10 @@ class Waits:
         if found is not None or until is None:
             return
         if stream is None:
-            await self._clock.sleep_until(min(until, Instant(now + POLL_MS)))
+            await self._run.ports.clock.sleep_until(min(until, Instant(now + POLL_MS)))
             return
         change: asyncio.Task[Any] = asyncio.create_task(self._ledger.grown(stream, size))
-        alarm: asyncio.Task[Any] = asyncio.create_task(self._clock.sleep_until(until))
+        alarm: asyncio.Task[Any] = asyncio.create_task(self._run.ports.clock.sleep_until(until))
         try:
             await asyncio.wait((change, alarm), return_when=asyncio.FIRST_COMPLETED)
             if change.done():
@@ -119,4 +94,4 @@ class Waits:
 
     def _look(self, step_id: StepId, now: Instant) -> Look:
         action = self._state.step(step_id).action
-        return self._watchers[type(action)](self._outside, action, step_id, now)
+        return self._watchers[type(action)](self._run, action, step_id, now)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ordain.core.plan.actions.approval import ValidateApproval
 from ordain.core.run.step_event import Outcome
 from ordain.engine.begin import covers
-from ordain.engine.perform.effects import Attempt, Performing
+from ordain.engine.context import RunContext
+from ordain.engine.perform.effects import Attempt, not_begun
 
 
-async def perform(run: Performing, action: ValidateApproval, attempt: Attempt) -> Outcome:
-    why = covers(run.approval, action.scope)
-    return run.not_begun(f"the approval {why}") if why is not None else Outcome(duration_ms=0)
+async def perform(run: RunContext, action: ValidateApproval, attempt: Attempt) -> Outcome:
+    why = covers(run.opened.approval, action.scope)
+    return not_begun(run, f"the approval {why}") if why is not None else Outcome(duration_ms=0)

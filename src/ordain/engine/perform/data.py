@@ -5,8 +5,9 @@ from __future__ import annotations
 from ordain.core.plan.actions.data import StoreData
 from ordain.core.plan.refs import literal
 from ordain.core.run.step_event import Outcome
-from ordain.engine.perform.effects import Attempt, Performing
+from ordain.engine.context import RunContext
+from ordain.engine.perform.effects import Attempt, value_outcome
 
 
-async def perform(run: Performing, action: StoreData, attempt: Attempt) -> Outcome:
-    return run.value(attempt.step_id, literal(action.value))
+async def perform(run: RunContext, action: StoreData, attempt: Attempt) -> Outcome:
+    return value_outcome(run, attempt.step_id, literal(action.value))

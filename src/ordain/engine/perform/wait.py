@@ -6,10 +6,11 @@ from ordain.core.plan.actions.wait import WaitFor
 from ordain.core.plan.condition import External
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.wait import at_signal, badly, stream_of_signal
-from ordain.engine.wait import Look, Outside
+from ordain.engine.context import RunContext
+from ordain.engine.wait import Look
 
 
-def look(run: Outside, action: WaitFor, step_id: StepId, now: Instant) -> Look:
+def look(run: RunContext, action: WaitFor, step_id: StepId, now: Instant) -> Look:
     condition = action.condition
     if not isinstance(condition, External):  # refused before a run can start (core.lint.unsupported)
         detail = f"the wait condition {condition.__struct_config__.tag} is not carried out by this version"

@@ -6,12 +6,13 @@ from ordain.core.plan.actions.wait_for_file import WaitForFile
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.wait import badly, waits, well
 from ordain.core.text.problem import Refused
-from ordain.engine.wait import Look, Outside
+from ordain.engine.context import RunContext
+from ordain.engine.wait import Look
 
 
-def look(run: Outside, action: WaitForFile, step_id: StepId, now: Instant) -> Look:
+def look(run: RunContext, action: WaitForFile, step_id: StepId, now: Instant) -> Look:
     try:
-        run.workspace.beginning(action.path, 0, ())
+        run.ports.workspace.beginning(action.path, 0, ())
     except Refused as refused:
         problem = refused.problems[0]
         if problem.code != "F_READ_MISSING":  # a link leads elsewhere: to wait would help nobody

@@ -1,0 +1,147 @@
+"""Carrying out a run in this process: the engine, with what the app says while it goes on. Imported by a run only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from ordain.app.answers import QuestionNotifier
+from ordain.app.approvals import Gate
+from ordain.app.authority import RunAuthority, taken_over
+from ordain.core.approval.approval import Approval
+from ordain.core.plan.value import RunId
+from ordain.core.policy.sealing import SealedEnvironment
+from ordain.core.run.event import RunCancelled
+from ordain.core.run.run_state import RunState
+from ordain.core.text.problem import Problem, Refused
+from ordain.engine.bound_file import BoundFiles
+from ordain.engine.context import OpenedRun, RunContext, open_context
+from ordain.engine.follow import RunFollower, StepLog
+from ordain.engine.journal import Journal
+from ordain.engine.loop import Engine
+from ordain.engine.shield import Shield
+from ordain.ports.ledger import Observer
+from ordain.records.surroundings import Surroundings
+
+BEAT_S = 10.0
+"""How often an executor gives a sign of life."""
+
+
+class Executor:
+    """Who carries out one run. It must have claimed it."""
+
+    def __init__(self, here: Surroundings, run: RunContext, observers: Sequence[Observer]) -> None:
+        self._here, self._run_id = here, run.state.run_id
+        self._follower = RunFollower(run, observers)
+        told = (self._follower.log.observe, *observers, QuestionNotifier(here, run.state).observe)
+        self._engine = Engine(run, told)
+        self.stop = self._engine.stop
+
+    async def carry_out(self) -> None:
+        """Work until the run has ended, waits for a person, or was told to stop."""
+        beating = asyncio.create_task(self._give_signs_of_life())
+        looking = asyncio.create_task(self._follower.follow(self._heed_stop))
+        try:
+            await self._engine.carry_out(self._here.ports.pid, self._here.ports.boot_id)
+        except Refused as refused:
+            if refused.problems[0].code == "E_LEDGER_CONFLICT":
+                raise taken_over(self._run_id) from refused
+            stopped = Problem(
+                code="F_RUN_STOPPED",
+                detail=f"{self._run_id} stopped because of that; what was under way is looked at when it is resumed.",
+                command=f"ordain resume {self._run_id}",
+            )
+            raise Refused([*refused.problems, stopped]) from refused
+        finally:
+            beating.cancel()
+            looking.cancel()
+            self._follower.close()
+
+    async def _give_signs_of_life(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            self._here.ports.lock.beat()
+
+    def _heed_stop(self) -> None:
+        try:
+            self._here.refuse_stopped()
+        except Refused as stopped:  # by somebody who cannot kill us
+            self._engine.fail(stopped)
+
+
+def open_run(
+    here: Surroundings,
+    gate: Gate,
+    state: RunState,
+    head: str,
+    heard: int,
+    *,
+    sealed: SealedEnvironment | None,
+    judged_at: int | None,
+) -> RunContext:
+    """What a run is carried out with, as it was started and as things stand now. `judged_at` is how long the
+    workspace's stream was when policy was asked about the whole plan; None where an earlier executor did that."""
+    settings, records = here.settings()[0], here.records
+    former = records.run(state.rerun_of)[0] if state.rerun_of is not None else None
+    _, permission = records.start_of(state.run_id, state.lineage)
+    approval = permission.approval if permission is not None else None
+    ports = replace(here.ports, shell=here.shell_for(state.limits_in_force))
+    if sealed is not None:
+        given = here.restored(sealed)
+        shell, agents = ports.shell.sealed(given), ports.agents.sealed(given)
+        ports = replace(ports, shell=shell, agents=agents, sources=ports.sources.sealed(given))
+    authority = RunAuthority(
+        here,
+        settings,
+        state.limits_in_force.handlers,
+        approved=permission is not None,
+        judged_at=judged_at,
+        counts=lambda decision: gate.counts(state, decision),
+    )
+    opened = OpenedRun(
+        state=state,
+        head=head,
+        heard=heard,
+        approval=approval,
+        bound=_bound_files(here, state, approval),
+        former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else {},
+    )
+    sink = here.sink(state, former) if former is not None else here.sink(state)
+    return open_context(ports, opened, settings=settings, sink=sink, authority=authority)
+
+
+def _bound_files(here: Surroundings, state: RunState, approval: Approval | None) -> BoundFiles | None:
+    """The files that commands read as the approval was bound to them, or as they were when the run started; None
+    where it began before they were bound."""
+    bound = state.operands
+    if approval is not None:
+        bound = approval.base.operands if approval.base.commands else None
+    if bound is None:
+        return None
+    return BoundFiles(
+        state,
+        bound,
+        tools={**here.ports.toolbox.definitions(), **state.limits_in_force.handlers},
+        scripts=here.scripts(state.plan),
+        contents=here.contents,
+        shown=here.shown_path,
+        real=here.ports.workspace.real_path,
+    )
+
+
+async def end_run(here: Surroundings, run_id: RunId, event: RunCancelled) -> RunState:
+    """End a run that nobody carries out, and everything its executor left running. What its steps did to protected
+    files is put back, as far as it can be."""
+    state, _, head = here.records.run(run_id)
+    here.ports.shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
+    journal = Journal(state, head, ledger=here.ledger, clock=here.ports.clock)
+    with suppress(Refused):  # the run ends all the same; what was found changed is recorded
+        await Shield(journal, here.ports.protection).take_over()
+    journal.tick()
+    await journal.write(event)
+    with suppress(Exception):  # it is only for readers
+        StepLog(run_id, here.ledger, here.ports.logs).write()
+    return state

@@ -1,0 +1,164 @@
+"""One attempt of a step, and the looks at whether it is done: what was seen becomes a report for the journal.
+
+Protected files are kept before anything happens and compared after it. The contract is run before the effect where
+that settles doubt later or proves that it can be broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ordain.core.lineage.ask import waiting_for
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.condition import CustomCondition
+from ordain.core.plan.model import Step, check_of, contract_of
+from ordain.core.plan.refs import literal
+from ordain.core.plan.role import about
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import RunEvent
+from ordain.core.run.result import Missing
+from ordain.core.run.schedule import doubt, ended, judged, looks_first, not_begun, rechecked, settled, wants_proof
+from ordain.core.run.step_event import ContractSeen, Evidence, Outcome, Verdict
+from ordain.core.text.problem import Refused
+from ordain.engine.context import RunContext
+from ordain.engine.journal import Report
+from ordain.engine.perform.table import perform_step
+from ordain.engine.shield import Shield
+from ordain.engine.task import TaskPerformer
+from ordain.engine.verify import ask, verify
+from ordain.ports.tool import Lost
+
+
+class Attempts:
+    """The attempts and contracts of one run."""
+
+    def __init__(self, run: RunContext, shield: Shield) -> None:
+        self._run, self._state, self._shield = run, run.state, shield
+        self._tasks = TaskPerformer(run)
+
+    async def attempt(self, step_id: StepId) -> Report | None:
+        """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
+        effect. Protected files are put back before it counts as ended. None where the step has come to something
+        outside and waits for that."""
+        state, stopped = self._state, False
+        try:
+            await self._shield.look(step_id)  # what changed while nobody was at work is put back too
+            try:
+                await self._shield.before(step_id)
+            except Refused as refused:
+                outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
+                return self._ended_with(step_id, outcome)
+            unproved = await self._look_first(step_id)
+            step, persons = state.step(step_id), state.is_persons(step_id)
+            if unproved is None and persons and isinstance(step.action, Task):
+                unproved = await self._tasks.hand_over(step_id)
+            waits = unproved is None and (persons or about(step.action).waits == "outside")
+            outcome = unproved or (Outcome(duration_ms=0) if waits else await self._effect(step_id))
+            await self._shield.after(step_id)
+            if waits and not state.steps[step_id].tampered:  # what comes now changes only the ledger
+                return (lambda now: waiting_for(state, step_id)) if persons else None
+        except Lost:
+            await self._shield.after(step_id)
+            return lambda now: doubt(state, step_id, self._run.tools)
+        except asyncio.CancelledError:
+            if state.aborting(step_id) is None or self._run.journal.closed:
+                raise  # the executor itself is being ended: no outcome was seen, and none is claimed
+            stopped = True
+            duration = self._run.ports.clock.now() - (state.steps[step_id].started_at or self._run.journal.now)
+            await self._shield.after(step_id)
+            outcome = stopped_outcome(duration)
+        return self._ended_with(step_id, outcome, stopped=stopped)
+
+    async def _effect(self, step_id: StepId) -> Outcome:
+        if isinstance(self._state.step(step_id).action, Task):
+            return await self._tasks.effect(step_id)
+        return await perform_step(self._run, step_id)
+
+    def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
+        """The end of an attempt; its exact result is kept in the same append, however it went."""
+
+        def report(now: Instant) -> RunEvent:
+            event = ended(self._state, step_id, outcome, now, stopped=stopped)
+            self._run.journal.keep(step_id, event.outcome.output_seal)
+            return event
+
+        return report
+
+    async def _look_first(self, step_id: StepId) -> Outcome | None:
+        """Run the contract before the effect where that settles doubt later or proves that it can be broken; the
+        outcome where the effect must not begin."""
+        step, record = self._state.step(step_id), self._state.steps[step_id]
+        proves = wants_proof(self._state, step_id)
+        if not proves and not looks_first(step, self._run.tools):
+            return None
+        seen, operand = await self._contract(step_id), await self._operand(step_id)
+        await self._shield.look(step_id)
+        if record.tampered:  # what was seen of changed files proves nothing; `ended` says what is wrong with it
+            return Outcome(duration_ms=seen.duration_ms)
+        event = ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand)
+        await self._run.journal.record(event)
+        return not_begun(seen, seen.duration_ms) if proves else None
+
+    # --- Looking whether a step is done --------------------------------------------------------------------------
+
+    async def recheck(self, step_id: StepId) -> Report:
+        """Look whether what a step did in the run before is still there."""
+        checked = contract_of(self._state.step(step_id)) is not None
+        evidence = await self._contract(step_id) if checked else None
+        return lambda now: rechecked(step_id, self._run.opened.former.get(step_id), evidence)
+
+    async def verify(self, step_id: StepId) -> Report:
+        evidence = await self._checked(step_id)
+        return lambda now: judged(self._state, step_id, evidence, now)
+
+    async def settle(self, step_id: StepId) -> Report:
+        evidence, operand = await self._checked(step_id), await self._operand(step_id)
+        return lambda now: settled(self._state, step_id, evidence, operand)
+
+    async def _checked(self, step_id: StepId) -> Evidence:
+        """Look whether a step is done, with protected files as they were before it and after that too: a contract may
+        run what the step has made."""
+        await self._shield.verifying(step_id)
+        await self._shield.look(step_id)
+        check = check_of(self._state.step(step_id))
+        if self._state.steps[step_id].tampered:
+            evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0)  # `core` says what is wrong with it
+        elif isinstance(check, CustomCondition):
+            variables = self._run.results.variables(step_id, check.expression, own_end=True)
+            evidence = ask(check, variables, self._run.sink, self._run.ports.expressions)
+        else:
+            evidence = await self._contract(step_id)
+        await self._shield.after(step_id)
+        return evidence
+
+    async def _contract(self, step_id: StepId) -> Evidence:
+        """Run a step's contract; only a step that has one gets here."""
+        try:
+            step = self._run.results.step(step_id)
+        except Missing as missing:
+            return self._inconclusive(f"what it refers to is not there: {missing}")
+        contract = contract_of(step)
+        assert contract is not None
+        alone = Step(id=step.id, description="", action=RunCommand(command=contract.command), needs=())
+        denied = self._run.authority.denied(alone)
+        return self._inconclusive(denied.detail) if denied is not None else await verify(self._run, step)
+
+    def _inconclusive(self, detail: str) -> Evidence:
+        return Evidence(verdict=Verdict.INCONCLUSIVE, duration_ms=0, detail=self._run.sink.text(detail))
+
+    async def _operand(self, step_id: StepId) -> str | None:
+        """What the step's tool changes, as it is now."""
+        if not isinstance(self._state.step(step_id).action, CallTool):
+            return None
+        try:
+            action = self._run.results.step(step_id).action
+        except Missing:
+            return None
+        assert isinstance(action, CallTool)
+        return await self._run.ports.toolbox.operand(action.tool, literal(action.args))
+
+
+def stopped_outcome(duration_ms: int) -> Outcome:
+    return Outcome(duration_ms=duration_ms, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
