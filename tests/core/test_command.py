@@ -11,6 +11,8 @@ from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts
 from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import (
     Program,
@@ -127,6 +129,11 @@ def test_a_contract_sees_the_variables_of_a_call_that_it_names():
     one = replace(step("a", contract='test "$X" = 1'), action=shell("true", env={"X": "1", "Y": "2"}))
     assert shared_variables(one) == {"X": "1"}
     assert decided_later(acting(shell("true", env={"X": "${b.output}"}))) == {"X": ("${b.output}",)}
+
+
+def test_a_payload_that_is_one_value_is_told_by_the_name_of_its_field():
+    assert decided_later(acting(StoreData(key="k", value="${b.output}"))) == {"value": ("${b.output}",)}
+    assert decided_later(acting(Custom(action_type="c", payload="${b.output}"))) == {"payload": ("${b.output}",)}
 
 
 @pytest.mark.parametrize("argv", [["${b.output}", "x"], "${b.output}", ["${params.p}"]])

@@ -57,13 +57,6 @@ def test_the_declarations_are_those_a_person_has_read() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
-def test_a_path_has_the_role_of_a_path(kind: type[msgspec.Struct]) -> None:
-    for name, role in roles(kind).items():
-        if re.search(r"(^|_)(path|file|dir|folder|directory)s?$", name):
-            assert isinstance(role, PathRead | PathWritten), f"`{name}` of {declaration(kind)} is a path, not {role}."
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=IDS)
 def test_an_approver_sees_every_path_and_what_is_done_to_it(kind: Any) -> None:
     action, what = sample(kind), about(kind)
     read, written = [*parts(action, PathRead)], [*parts(action, PathWritten)]

@@ -3,6 +3,8 @@
 
 import ast
 import inspect
+import re
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
@@ -11,17 +13,26 @@ import msgspec
 import pytest
 
 import ordain.core.plan.actions
+from ordain.core.approval.diff.direction import PLAN, STEP
+from ordain.core.plan import condition, failure
 from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
 from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.actions.workflow import RunWorkflow
 from ordain.core.plan.condition import ApprovalScope, PaneIdle, Precondition, Strategy, Verification, WaitCondition
 from ordain.core.plan.failure import FailurePolicy
-from ordain.core.plan.model import Action, NestedPlan
+from ordain.core.plan.model import Action, NestedPlan, Plan, Step
 from ordain.core.plan.role import (
     About,
     Duration,
     EffectClass,
     FieldPart,
     Name,
+    PathRead,
+    PathWritten,
     Payload,
     Prose,
     field_with,
@@ -29,6 +40,7 @@ from ordain.core.plan.role import (
     roles,
 )
 from ordain.core.run.schedule import effect_class
+from ordain.documents.markdown.table import PLAN_TABLE, STEP_TABLE
 from tests.build import step
 
 DECLARED = [
@@ -72,6 +84,42 @@ def test_every_declaration_is_an_action_that_a_plan_can_have() -> None:
     assert every == union, f"not in both core/plan/actions and Action (core/plan/model.py): {every ^ union}"
 
 
+@pytest.mark.parametrize(
+    ("module", "unions"),
+    [(condition, (WaitCondition, Precondition, Strategy)), (failure, (FailurePolicy,))],
+    ids=["condition", "failure"],
+)
+def test_every_variant_of_a_module_is_one_that_a_plan_can_have(module: Any, unions: tuple[Any, ...]) -> None:
+    """A class with a tag that no union has would be refused in every document, and nobody would say why."""
+    own = [kind for kind in vars(module).values() if getattr(kind, "__module__", "") == module.__name__]
+    tagged = {kind for kind in own if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is not None}
+    left_out = tagged - {kind for union in unions for kind in get_args(union)}
+    assert left_out == set(), f"in no union of core/plan/{module.__name__.rpartition('.')[2]}.py: {left_out}"
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+def test_a_path_has_the_role_of_a_path(kind: type[msgspec.Struct]) -> None:
+    for name, role in roles(kind).items():
+        if re.search(r"(^|_)(path|file|dir|folder|directory)s?$", name):
+            assert isinstance(role, PathRead | PathWritten), f"`{name}` of {place(kind)} is a path, not {role}."
+
+
+@pytest.mark.parametrize(("kind", "table"), [(Step, STEP), (Plan, PLAN)], ids=["Step", "Plan"])
+def test_every_field_of_a_step_and_a_plan_has_a_direction(kind: type[msgspec.Struct], table: Mapping[str, Any]) -> None:
+    left_out = set(kind.__struct_fields__) ^ set(table)
+    assert left_out == set(), f"{kind.__name__} and {kind.__name__.upper()} (core/approval/diff/direction.py) differ."
+
+
+def test_every_field_of_a_step_and_a_plan_has_a_name_in_markdown() -> None:
+    """By a table, or in the places named here, which know what several fields say together."""
+    headings = {"title", "steps", "fallbacks", "task", "context", "plan_version", "workspace_id"}
+    together = {"id", "description", "action", "needs", "verification"}
+    for kind, table, elsewhere in ((Plan, PLAN_TABLE, headings), (Step, STEP_TABLE, together)):
+        named = {entry.attribute for entry in table.values()} | elsewhere
+        left_out = set(kind.__struct_fields__) - named
+        assert left_out == set(), f"No field of Markdown (documents/markdown/table.py) says {left_out} of {kind}."
+
+
 def test_parts_are_the_values_of_roles() -> None:
     task = next(kind for kind in get_args(Action) if kind.__struct_config__.tag == "task")(
         task="a", criteria=("b", "c")
@@ -90,13 +138,8 @@ def test_a_place_may_have_words_of_its_own() -> None:
 
 
 def test_a_field_is_found_by_its_role() -> None:
-    assert {kind.__name__: field_with(kind, Payload) for kind in get_args(Action) if field_with(kind, Payload)} == {
-        "RunCommand": "env",
-        "CallTool": "args",
-        "StoreData": "value",
-        "RunWorkflow": "params",
-        "Custom": "payload",
-    }
+    kinds = (RunCommand, CallTool, StoreData, RunWorkflow, Custom, AcquireLock)
+    assert [field_with(kind, Payload) for kind in kinds] == ["env", "args", "value", "params", "payload", None]
 
 
 NOT_COUNTED = {"RunCommand", "CallTool", "Task"}

@@ -49,7 +49,9 @@ def test_every_variant_is_golden() -> None:
     for union in (Action, WaitCondition, Precondition, Strategy, FailurePolicy):
         for variant in get_args(union):
             config = variant.__struct_config__
-            assert f'"{config.tag_field}":"{config.tag}"' in bodies, variant
+            assert f'"{config.tag_field}":"{config.tag}"' in bodies, (
+                f"tests/golden/notations.json has no plan with {variant.__name__}."
+            )
 
 
 # --- The schema ------------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def shared_variables(step: Step) -> dict[str, str]:
 def decided_later(step: Step) -> dict[str, tuple[str, ...]]:
     """The arguments of a step whose values depend on what other steps do, with the references in them."""
     values: Any = payload(step.action)
-    named = values if isinstance(values, Mapping) else {"value": values}
+    named = values if isinstance(values, Mapping) else {field_with(type(step.action), Payload) or "": values}
     item = step.for_each.name or "item" if step.for_each is not None else "item"
     found: dict[str, tuple[str, ...]] = {}
     for name, value in named.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -237,8 +237,10 @@ def failure_changes(old: StepPolicy, new: StepPolicy) -> Iterator[Said]:
             yield kind, "has a planner propose how to go on after a failure"
         case AskApproval():
             yield "failure_changed", "asks a person in other words whether to go on after a failure"
-        case _:
+        case Abort() | Escalate() | None:  # the first two are as strict as can be, so they never come here
             yield "failure_changed", "does after a failure what the configuration says"
+        case _:
+            assert_never(new.last)
 
 
 def _on_failure(both: Both) -> Iterator[Said]:
@@ -433,6 +435,7 @@ def _workspace(both: Both) -> Iterator[Said]:
 
 
 PLAN: Mapping[str, Direction] = {
+    "plan_version": lambda both: [unread("plan_version")],
     "title": _silent,
     "steps": _silent,  # compared one by one
     "task": _always("instructions_changed", "gives agents another `task`; read it"),
