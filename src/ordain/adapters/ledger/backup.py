@@ -35,8 +35,6 @@ from ordain.core.ledger.link import Tip
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Ledger
 
-# --- Ledger backup ---------------------------------------------------------------------------------------------------
-
 EXPORT_FORMAT = "ordain-ledger-export/1"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -188,10 +186,6 @@ def _damaged(source: Path, what: str) -> Refused:
     return refuse("E_LEDGER_BROKEN", f"{source} cannot be restored: {what}.", "Restore from another copy.")
 
 
-# --- Ledger archive --------------------------------------------------------------------------------------------------
-# Copies of the ledger that lies in one place.
-
-
 class FileArchive:
     """ports.Archive over the ledger's file, whose place is asked for only when it is needed."""
 
@@ -199,11 +193,9 @@ class FileArchive:
         self._path = path
 
     def export(self, ledger: Ledger) -> Iterator[bytes]:
-
         return export(ledger)
 
     def backup(self, target: Path, *, outputs: bool = True) -> Tip:
-
         return backup(self._path(), target, outputs=outputs)
 
     def draft(self, source: Path) -> tuple[Tip, Ledger]:

@@ -16,10 +16,8 @@ from typing import Any
 
 import apsw
 
-from ordain.adapters.workspace.openat import sync
+from ordain.adapters.workspace.openat import opened, sync
 from ordain.core.text.problem import Refused, refuse
-
-# --- Ledger file -----------------------------------------------------------------------------------------------------
 
 APPLICATION_ID = 0x4F726461
 """`Orda`: tells our files from every other SQLite database."""
@@ -326,16 +324,12 @@ class Reserve:
     def set_aside(self) -> None:
         """Take the room, if there is plenty and it is not taken already."""
         with contextlib.suppress(OSError, AttributeError):  # not every system can set room aside
-            if self._path.exists() and self._path.stat().st_size == RESERVE_BYTES:
-                return
-            if self._free() < 16 * RESERVE_BYTES:
+            taken = self._path.exists() and self._path.stat().st_size == RESERVE_BYTES
+            if taken or self._free() < 16 * RESERVE_BYTES:
                 return
             allocate = os.posix_fallocate
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
+            with opened(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC) as descriptor:
                 allocate(descriptor, 0, RESERVE_BYTES)
-            finally:
-                os.close(descriptor)
 
     def give_up_if_low(self, size: int) -> None:
         """Let go of it where the disk has hardly room for as much as this."""

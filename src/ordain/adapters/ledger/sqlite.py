@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import count, islice, takewhile
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -166,9 +167,7 @@ class SqliteLedger:
         return ()
 
     def plan_count(self) -> int:
-        with self._reading() as connection:
-            return int(first(connection, "SELECT count(*) FROM plans")[0])
-        return 0
+        return int(self._first("SELECT count(*) FROM plans")[0])
 
     def checkpoint(self) -> chain.Tip:
         with self._reading() as connection:
@@ -183,9 +182,7 @@ class SqliteLedger:
     def _stored(self) -> Iterator[tuple[int, int, int, bytes, bytes]]:
         """Bit by bit: what has arrived never changes, so that nothing need be held still meanwhile."""
         query = f"{EVENTS} WHERE position > ? AND position <= ? LIMIT ?"
-        with self._reading() as connection:
-            (end,) = first(connection, "SELECT coalesce(max(position), 0) FROM events")
-        position = 0
+        (end,), position = self._first("SELECT coalesce(max(position), 0) FROM events"), 0
         while True:
             with self._reading() as connection:
                 found = tuple(rows(connection, query, (position, end, CHUNK)))
@@ -198,9 +195,7 @@ class SqliteLedger:
         return "hmac-sha256:" + hmac.digest(self._key, body, "sha256").hex()
 
     def kept(self, seal: str) -> bytes | None:
-        row = None
-        with self._reading() as connection:
-            row = first(connection, "SELECT body FROM kept WHERE seal = ?", (seal,))
+        row = self._first("SELECT body FROM kept WHERE seal = ?", seal)
         if row is None:
             return None
         if self.seal(row[0]) != seal:
@@ -213,11 +208,8 @@ class SqliteLedger:
         return disk.f_bavail * disk.f_frsize >= 2 * size + ROOM_BYTES
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
-        some = None
-        with self._reading() as connection:  # a part that is gone while a later one is there was taken away
-            names = (part_name(seal, 0), f"{seal}/:")
-            some = first(connection, "SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", names)
-        if some is None:
+        # A part that is gone while a later one is there was taken away.
+        if self._first("SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", part_name(seal, 0), f"{seal}/:") is None:
             return None
         if not adds_up(self._parts(seal), seal, self.seal):
             raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
@@ -226,22 +218,17 @@ class SqliteLedger:
     def _parts(self, seal: str) -> Iterator[bytes]:
         """One at a time: what is kept never changes, and nobody is held up while somebody reads."""
         for number in count():
-            row = None
-            with self._reading() as connection:
-                row = first(connection, "SELECT body FROM kept WHERE seal = ?", (part_name(seal, number),))
+            row = self._first("SELECT body FROM kept WHERE seal = ?", part_name(seal, number))
             if row is None:
                 return
             yield bytes(row[0])
 
     @cached_property
     def _key(self) -> bytes:
-        row = None
-        with self._reading() as connection:
-            row = first(connection, "SELECT value FROM secret WHERE name = 'seal'")
+        row = self._first("SELECT value FROM secret WHERE name = 'seal'")
         if row is None:
-            raise refuse(
-                "E_LEDGER_BROKEN", "The key of the seals is gone: no output can be checked.", "Restore a copy."
-            )
+            what = "The key of the seals is gone: no output can be checked."
+            raise refuse("E_LEDGER_BROKEN", what, "Restore a copy.")
         return bytes(row[0])
 
     def rebuild(self) -> int:
@@ -265,6 +252,11 @@ class SqliteLedger:
             await self._writer.close()
         with self._reader:
             self._connection.close()
+
+    def _first(self, query: str, *bindings: Any) -> Any:
+        with self._reading() as connection:
+            return first(connection, query, bindings)
+        return None
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:

@@ -20,10 +20,17 @@ from typing import NamedTuple
 
 from ordain.adapters.workspace.copies import FOLDER
 from ordain.adapters.workspace.locate import is_stand_in
-from ordain.adapters.workspace.openat import EscapeError, open_directory, open_parent
+from ordain.adapters.workspace.openat import (
+    NEW_FILE,
+    EscapeError,
+    IrregularError,
+    open_directory,
+    open_file,
+    open_parent,
+    open_root,
+    opened,
+)
 from ordain.core.text.control import CONFIGURATION_FILE, MASKED
-
-# --- Off limits ------------------------------------------------------------------------------------------------------
 
 _GIT = ".git"
 _DIRECTORIES = (".git/hooks", ".git/modules", ".git/worktrees")
@@ -95,12 +102,8 @@ def _make(root: int, name: str) -> None:
         if name not in _FILES:
             os.mkdir(last, 0o1555, dir_fd=parent)
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(last, flags, 0o1444, dir_fd=parent)
-        try:
+        with opened(last, NEW_FILE, 0o1444, parent=parent) as descriptor:
             os.write(descriptor, _FILES[name])
-        finally:
-            os.close(descriptor)
 
 
 def _shared(root: int, name: str) -> int | None:
@@ -170,8 +173,7 @@ def home_files(
     if not home.is_dir():
         return []
     forbidden = [Path(os.path.realpath(path)) for path in hidden]
-    root = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    held.callback(os.close, root)
+    root = held.enter_context(open_root(home))
     found: list[HomeFile] = []
     size = 0
 
@@ -186,13 +188,14 @@ def home_files(
             real = Path(os.path.realpath(path))
             if not is_theirs(real):
                 continue
-            opened = _opened(root, str(real.relative_to(home)))
-            if opened is None:
+            try:
+                with open_parent(root, str(real.relative_to(home))) as (parent, last):
+                    descriptor = held.enter_context(open_file(parent, last, name)).fileno()
+            except (OSError, EscapeError, IrregularError):  # no ordinary file, or none any more
                 continue
-            held.callback(os.close, opened)
-            entry = os.fstat(opened)
+            entry = os.fstat(descriptor)
             size += entry.st_size
-            found.append(HomeFile(opened, str(path.relative_to(home)), stat.S_IMODE(entry.st_mode) & 0o700))
+            found.append(HomeFile(descriptor, str(path.relative_to(home)), stat.S_IMODE(entry.st_mode) & 0o700))
             if size > BYTES_MAX or len(found) > FILES_MAX:
                 most = f"{FILES_MAX} files and {BYTES_MAX >> 20} MiB"
                 raise ValueError(f"`{name}` is too much for the home directory of a sandbox, which holds {most}")
@@ -206,18 +209,3 @@ def _files(path: Path) -> Iterator[Path]:
     for directory, directories, files in os.walk(path):
         directories.sort()
         yield from (Path(directory, one) for one in sorted(files))
-
-
-def _opened(root: int, path: str) -> int | None:
-    """A descriptor of an ordinary file; None where there is none."""
-    # What was a file just now may be a pipe, which must not hold us up.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        with open_parent(root, path) as (parent, name):
-            descriptor = os.open(name, flags, dir_fd=parent)
-    except (OSError, EscapeError):
-        return None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return None
-    return descriptor

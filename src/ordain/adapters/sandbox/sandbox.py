@@ -160,7 +160,7 @@ class SandboxedShell:
             root = held.enter_context(open_root(self._workspace))
             words = [*self._base, *(() if command.network else ("--unshare-net",))]
             words += _name_service() if command.network else ()
-            shown = self._shown(command.sees)
+            shown = [*self._seen_by_all, *(path for one in command.sees for path in _places(one))]
             if command.argv and (fault := self._unseen(command.argv, env, shown)) is not None:
                 raise ValueError(fault)
             words += _bound(self._besides(command.sees))
@@ -173,8 +173,9 @@ class SandboxedShell:
                 words += ("--bind", path, path)
             if USAGE in env:
                 words += ("--bind", env[USAGE], env[USAGE])
-            for path in self._hidden_in(shown):
-                words += ("--perms", "0700", "--tmpfs", path)
+            for hidden in (Path(os.path.realpath(path)) for path in self._hidden):
+                if hidden.is_dir() and _lies_in(hidden, shown):
+                    words += ("--perms", "0700", "--tmpfs", str(hidden))
             directory = HOME if command.apart else command.directory or str(self._workspace)
             words += ("--remount-ro", "/", "--chdir", directory)
             looked_at = [word for descriptor, path in opened.items() for word in (str(descriptor), path)]
@@ -210,10 +211,6 @@ class SandboxedShell:
                 ("--perms", "0700", "--tmpfs", str(path)) if is_directory else ("--ro-bind", "/dev/null", str(path))
             )
 
-    def _shown(self, sees: Sequence[str]) -> list[Path]:
-        """The places at which something of the machine is seen."""
-        return [*self._seen_by_all, *(path for one in sees for path in _places(one))]
-
     @cached_property
     def _seen_by_all(self) -> tuple[Path, ...]:
         read = (path for given in self._limits.read for path in _places(given))
@@ -239,11 +236,6 @@ class SandboxedShell:
         search = env.get("PATH", PLAIN_PATH)
         path = unseen_file(argv, search, self._workspace, lambda file: _lies_in(file, shown))
         return f"{path} is not seen in the sandbox; name what it lies in in `[sandbox] read`" if path else None
-
-    def _hidden_in(self, shown: Sequence[Path]) -> Iterator[str]:
-        """What must not be seen and lies in something that is."""
-        real = (Path(os.path.realpath(path)) for path in self._hidden)
-        return (str(path) for path in real if path.is_dir() and _lies_in(path, shown))
 
     def _workspace_words(
         self, command: Command, root: int, held: contextlib.ExitStack, opened: dict[int, str]

@@ -15,17 +15,21 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from ordain.adapters.workspace.control_file import reach_fault
 from ordain.adapters.workspace.openat import (
+    DIRECTORY,
     EscapeError,
     IrregularError,
     open_directory,
     open_file,
     open_parent,
     open_root,
+    opened,
+    reason,
     replace_file,
+    shown,
 )
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import DEFINITIONS, ToolDefinition
@@ -59,13 +63,9 @@ def entry_identity(parent: int, name: str) -> str | None:
     return known if stat.S_ISDIR(found.st_mode) else f"{known}:{found.st_mtime_ns}:{found.st_size}"
 
 
-def rename(source: int, name: str, target: int, new_name: str) -> None:
-    """Give an entry another name and place in one step, in place of what is there."""
-    os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
-
-
 def rename_new(source: int, name: str, target: int, new_name: str) -> None:
-    """The same where nothing is there; FileExistsError where something is, ENOSYS where the system cannot tell."""
+    """Give an entry another name and place in one step, where nothing is there; raises FileExistsError where something
+    is, and ENOSYS where the system cannot tell."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -91,38 +91,44 @@ def take_away(parent: int, name: str) -> None:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
 
 
-def too_deep_or_private(parent: int, name: str, path: str, private: Callable[[str], bool]) -> str | None:
+def too_deep_or_private(
+    parent: int, name: str, path: str, private: Callable[[str], bool], room: int = DEPTH_MAX
+) -> str | None:
     """Why a tree cannot be taken away: it is too deep, or holds what is `private`. Raises OSError where something in
     it cannot be read, before anything was changed."""
-    return _fault(parent, name, path, private, DEPTH_MAX)
-
-
-def _fault(parent: int, name: str, path: str, private: Callable[[str], bool], room: int) -> str | None:
     if not room:
         return f"has more than {DEPTH_MAX} directories in one another"
-    held = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    try:
-        with os.scandir(held) as found:
-            entries = list(found)
-            if is_repository({entry.name for entry in entries}):
-                return f"holds `{path}`, which git takes for a repository and is off limits"
-            for entry in entries:
-                inner = f"{path}/{entry.name}"
-                if private(inner):
-                    shown = os.fsencode(inner).decode("utf-8", "backslashreplace")
-                    return f"holds `{shown}`, which is off limits"
-                if entry.is_dir(follow_symlinks=False) and (
-                    fault := _fault(held, entry.name, inner, private, room - 1)
-                ):
+    with opened(name, DIRECTORY, parent=parent) as held, os.scandir(held) as found:
+        entries = list(found)
+        if is_repository({entry.name for entry in entries}):
+            return f"holds `{path}`, which git takes for a repository and is off limits"
+        for entry in entries:
+            inner = f"{path}/{entry.name}"
+            if private(inner):
+                return f"holds `{shown(inner)}`, which is off limits"
+            if entry.is_dir(follow_symlinks=False):
+                fault = too_deep_or_private(held, entry.name, inner, private, room - 1)
+                if fault is not None:
                     return fault
-        return None
-    finally:
-        os.close(held)
+    return None
 
 
 # --- File tools ------------------------------------------------------------------------------------------------------
 
 READ_BYTES_MAX = 16 * 1024 * 1024
+T = TypeVar("T")
+
+
+async def in_thread(call: Callable[..., T], *args: Any) -> T:
+    """What a call gives. A thread cannot be ended from outside, so one that is cancelled is finished and its result
+    told: nothing goes on behind anybody's back."""
+    import asyncio  # most commands only look, and start faster without it
+
+    work = asyncio.ensure_future(asyncio.to_thread(call, *args))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        return await work
 
 
 class FileTools:
@@ -144,18 +150,11 @@ class FileTools:
         return DEFINITIONS
 
     async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
-        # In a thread, because a slow disk must not hold up the loop. A thread cannot be ended from outside, so a call
-        # that is cancelled is finished and its result told: nothing goes on behind anybody's back.
-        import asyncio  # most commands only look, and start faster without it
-
-        work = asyncio.ensure_future(asyncio.to_thread(self._call, tool, args, control))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            return await work
+        # In a thread, because a slow disk must not hold up the loop.
+        return await in_thread(self._call, tool, args, control)
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
-        import asyncio
+        import asyncio  # most commands only look, and start faster without it
 
         return await asyncio.to_thread(self._digest, tool, args)
 
@@ -195,7 +194,7 @@ class FileTools:
             return ToolResult(error="F_PATH_ESCAPE", detail=str(error))
         except OSError as error:
             name = args.get("path", ".")
-            return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {os.strerror(error.errno or errno.EIO).lower()}")
+            return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {reason(error)}")
         except (IrregularError, _ToolFault) as error:
             return ToolResult(error="F_STEP_FAILED", detail=str(error))
 
@@ -251,7 +250,7 @@ def _list(root: int, args: Mapping[str, Any]) -> list[str]:
     with open_directory(root, args.get("path", ".")) as directory:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         # A name need not be UTF-8; what is not is shown, not hidden, and cannot break what is stored.
-        names = [os.fsencode(entry.name).decode("utf-8", "backslashreplace") for entry in entries]
+        names = [shown(entry.name) for entry in entries]
         folders = [entry.is_dir(follow_symlinks=False) for entry in entries]
         return [name + "/" * folder for name, folder in zip(names, folders, strict=True)]
 
@@ -321,7 +320,10 @@ def _move(root: int, args: Mapping[str, Any]) -> None:
         with contextlib.ExitStack() as held:
             with _moving(path, to):
                 target, new_name = held.enter_context(open_parent(root, to))
-                (rename if args.get("overwrite", False) else rename_new)(source, name, target, new_name)
+                if args.get("overwrite", False):
+                    os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+                else:
+                    rename_new(source, name, target, new_name)
             os.fsync(target)
         os.fsync(source)
 
@@ -364,22 +366,19 @@ def _remove_empty(parent: int, name: str, path: str) -> None:
 
 def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftover: bool) -> None:
     """Take a tree away, and before it what an earlier attempt at the same left; without a name, only that."""
-    for taken in [gone] if leftover else []:
-        fault = too_deep_or_private(parent, taken, path, is_control)
-        if fault is not None:
-            raise _ToolFault(f"{path}: it {fault}; nothing was deleted")
+    if leftover and (fault := too_deep_or_private(parent, gone, path, is_control)) is not None:
+        raise _ToolFault(f"{path}: it {fault}; nothing was deleted")
     try:
         if leftover:
             take_away(parent, gone)
         if name is not None:
-            rename(parent, name, parent, gone)
+            os.rename(name, gone, src_dir_fd=parent, dst_dir_fd=parent)
             os.fsync(parent)
             take_away(parent, gone)
     except OSError as error:
         if entry_identity(parent, gone) is None:
             raise
-        why = os.strerror(error.errno or errno.EIO).lower()
-        raise _ToolFault(f"{path}: {why}; what is left of it is beside it, as {gone}") from error
+        raise _ToolFault(f"{path}: {reason(error)}; what is left of it is beside it, as {gone}") from error
 
 
 def _umask() -> int:

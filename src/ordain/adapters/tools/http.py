@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from ordain.adapters.process.spool import Spool
@@ -149,11 +149,11 @@ class _Wire:
             self._held = connection.dup() if connection is not None else None
 
 
-class _Answer:
-    """An answer: its status, where it leads to, and its body."""
-
-    def __init__(self, status: int, location: str | None, body: Spool) -> None:
-        self.status, self.location, self.body = status, location, body
+class _Answer(NamedTuple):
+    status: int
+    location: str | None
+    """Where it leads to."""
+    body: Spool
 
 
 def _call(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> ToolResult:

@@ -127,7 +127,9 @@ class McpTools:
         assert server.client is not None
 
         async def note(progress: float, total: float | None, message: str | None) -> None:
-            self._said[key] = _far(progress, total, message)
+            words = " ".join((message or "").split())[:DETAIL_MAX]
+            count = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
+            self._said[key] = f"{count}: {words}" if words else count
 
         try:
             return _result(await server.client.call_tool(operation, args, progress_callback=note))
@@ -275,13 +277,6 @@ def _result(given: mcp_types.CallToolResult) -> ToolResult:
     if len(texts) == len(given.content):
         return ToolResult(value="\n".join(texts))
     return ToolResult(value=[part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in given.content])
-
-
-def _far(progress: float, total: float | None, message: str | None) -> str:
-    """What a server says of how far it has come."""
-    words = " ".join((message or "").split())[:DETAIL_MAX]
-    count = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
-    return f"{count}: {words}" if words else count
 
 
 def _why(error: BaseException) -> str:

@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
@@ -21,6 +22,7 @@ from typing import Any, TypeVar, get_type_hints, overload
 import msgspec
 
 from ordain.adapters.process.outside import is_planted, sealed
+from ordain.adapters.tools.file import in_thread
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, handler_name, operation_name
 from ordain.core.policy.program import module_files, sealed_modules
@@ -37,7 +39,7 @@ async def called(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """What a function gives, or raises. It may be a coroutine function; any other one is called in a thread."""
     if inspect.iscoroutinefunction(function):
         return await function(*args, **named)
-    return await _in_thread(lambda: function(*args, **named))
+    return await in_thread(partial(function, *args, **named))
 
 
 async def result_of(function: Callable[..., Any], *args: Any, **named: Any) -> ToolResult:
@@ -50,17 +52,6 @@ async def result_of(function: Callable[..., Any], *args: Any, **named: Any) -> T
         return ToolResult(value=msgspec.json.decode(msgspec.json.encode(value)))
     except (TypeError, ValueError, RecursionError) as error:
         return ToolResult(error="F_STEP_FAILED", detail=f"it gave back what JSON cannot say: {error}")
-
-
-async def _in_thread(call: Callable[[], Any]) -> Any:
-    """A thread cannot be ended from outside, so a call that is cancelled is finished."""
-    import asyncio
-
-    work = asyncio.ensure_future(asyncio.to_thread(call))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        return await work
 
 
 # --- Python tools ----------------------------------------------------------------------------------------------------

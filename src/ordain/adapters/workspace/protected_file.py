@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ordain.adapters.tools.file import aside, rename, take_away
+from ordain.adapters.tools.file import aside, take_away
 from ordain.adapters.workspace.control_file import REPLACED, open_replaced, set_aside
 from ordain.adapters.workspace.openat import (
     DIRECTORY,
@@ -75,7 +75,7 @@ class ProtectedFiles:
         with self._root() as root:
             for place in LoadingRules(protected).places:
                 with contextlib.suppress(OSError, EscapeError), open_directory(root, place) as held:
-                    rename(held, CACHED, held, aside(CACHED))
+                    os.rename(CACHED, aside(CACHED), src_dir_fd=held, dst_dir_fd=held)
                     take_away(held, aside(CACHED))
 
     async def restore(self, files: Mapping[str, Saved]) -> None:
