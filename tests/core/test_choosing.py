@@ -10,8 +10,17 @@ from ordain.core.plan.model import NestedPlan, Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolParameter
 from ordain.core.plan.value import StepId
-from ordain.core.policy.agent import KINDS, VERBS, Agent, agent_digest, kind_of
-from ordain.core.policy.agent_choice import agents_of, choose, has_network, model_of
+from ordain.core.policy.agent import (
+    KINDS,
+    VERBS,
+    Agent,
+    agent_digest,
+    agents_of,
+    choose,
+    has_network,
+    kind_of,
+    model_of,
+)
 from ordain.core.policy.assignment import Assignment, assignments
 from ordain.core.policy.settings import Settings
 from tests.build import plan

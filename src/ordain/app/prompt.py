@@ -11,7 +11,7 @@ from typing import Any
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import NestedPlan, Plan, Step
 from ordain.core.plan.value import RunId, StepId
-from ordain.core.policy.agent_choice import choose, model_of
+from ordain.core.policy.agent import choose, model_of
 from ordain.core.policy.scope import offered
 from ordain.core.report.report import ToldPrompt
 from ordain.core.run.prompt import Setting, write_prompt

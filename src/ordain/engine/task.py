@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Step
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.policy.agent import Agent, kind_of, reaches_tools
-from ordain.core.policy.agent_choice import has_network, model_of
+from ordain.core.policy.agent import Agent, has_network, kind_of, model_of, reaches_tools
 from ordain.core.policy.scope import offered
 from ordain.core.run.event import RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT, Setting, bounded, cannot_words, why_cannot, write_prompt

@@ -30,8 +30,7 @@ from ordain.core.plan.tool import (
     handlers_of,
 )
 from ordain.core.plan.value import Instant
-from ordain.core.policy.agent import Agent, agent_digest
-from ordain.core.policy.agent_choice import agents_of
+from ordain.core.policy.agent import Agent, agent_digest, agents_of
 from ordain.core.policy.bound_file import NamedFiles, command_texts, named_files
 from ordain.core.policy.path_use import operand_paths, operand_patterns
 from ordain.core.policy.ruling import Ruling, rule

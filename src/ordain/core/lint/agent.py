@@ -9,7 +9,7 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.workflow import workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
-from ordain.core.policy.agent_choice import AgentChoice, choose, tasks_of
+from ordain.core.policy.agent import AgentChoice, choose, tasks_of
 from ordain.core.text.problem import Place, Problem, blame_step
 
 TASK_TOKENS_MIN = 1000

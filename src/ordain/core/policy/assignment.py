@@ -11,8 +11,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
-from ordain.core.policy.agent import Agent, agent_digest, kind_of, runner_words
-from ordain.core.policy.agent_choice import choose, has_network, model_of, tasks_of
+from ordain.core.policy.agent import Agent, agent_digest, choose, has_network, kind_of, model_of, runner_words, tasks_of
 from ordain.core.policy.scope import offered, unforeseen
 from ordain.core.policy.settings import Limits, Settings
 

@@ -14,7 +14,7 @@ from ordain.core.plan.model import Action, NestedPlan, Plan, Step, contract_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import SHELL, ToolDefinition, definition_of, handler_of, tool_name
 from ordain.core.plan.value import StepId
-from ordain.core.policy.agent_choice import choose
+from ordain.core.policy.agent import choose
 from ordain.core.policy.settings import DEFAULTS, Settings
 from ordain.core.text.secret import named_secrets
 
@@ -65,24 +65,21 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition], agent: str = "")
     else:
         tool = definition_of(step.action, tools)
         effect = tool.effect if tool is not None else EffectClass.OPAQUE
+        # A call may say that what is in its way may be lost.
+        overwrites = isinstance(step.action, CallTool) and step.action.args.get("overwrite") is True
         yield PlannedEffect(
             step=step.id,
             kind=_kind(step.action, tool),
             target=_target(step.action, tool, agent),
             tool=tool_name(step.action),
             effect=effect,
-            destructive=tool is None or tool.destructive or _overwrites(step.action),
+            destructive=tool is None or tool.destructive or overwrites,
             claimed_repeatable=claimed and effect is not EffectClass.READS,
             secrets=_secrets(step.action, tool) or msgspec.UNSET,
         )
     contract = contract_of(step)
     if contract is not None:
         yield _shell("contract", step.id, contract.command, claimed=False)
-
-
-def _overwrites(action: Action) -> bool:
-    """Whether a call says that what is in its way may be lost."""
-    return isinstance(action, CallTool) and action.args.get("overwrite") is True
 
 
 def _secrets(action: Action, tool: ToolDefinition | None) -> tuple[str, ...]:

@@ -200,11 +200,11 @@ class _Text:
         texts = [value] if isinstance(value, str) else _written(value)
         if not texts:
             return Holds.NO if value is None else Holds.MAYBE
-        return max(map(self._text_meant, texts))
-
-    def _text_meant(self, text: str) -> Holds:
-        readings = (reading for reading in _readings(text) if self._longest in reading)
-        return Holds.YES if text_matches(self._parts, text) or any(map(self._stands_in, readings)) else Holds.NO
+        for text in texts:
+            readings = (reading for reading in _readings(text) if self._longest in reading)
+            if text_matches(self._parts, text) or any(map(self._stands_in, readings)):
+                return Holds.YES
+        return Holds.NO
 
     def _stands_in(self, text: str) -> bool:
         """Whether a text is what is meant, or one of the values is that it may be a list of. Each part is taken as soon

@@ -30,7 +30,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Literal
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import msgspec
 
@@ -104,33 +104,47 @@ class _Entries:
         return {entry.text for entry in near if any(pattern.matches(path) for pattern in entry.patterns)}
 
 
-def _rules_among(entries: Iterable[str], rules: Rules) -> Iterator[tuple[str, CallRule]]:
-    """The entries that are rules, and those. A rule that names others means nothing by it."""
-    named = ((entry, rules.get(entry.removeprefix(RULE))) for entry in entries if entry.startswith(RULE))
-    return ((entry, rule) for entry, rule in named if rule is not None)
+_Seen = TypeVar("_Seen")
 
 
-class Strict:
+class _PolicyList(Generic[_Seen]):
+    """What the lists have in common: rules, words and patterns of paths among their entries."""
+
+    def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
+        same: Any = type(self)
+        entries = set(entries)
+        named = ((one, rules.get(one.removeprefix(RULE))) for one in entries if one.startswith(RULE))
+        # A rule that names others means nothing by it.
+        self._rules: dict[str, tuple[Self, ArgumentConditions]] = {
+            entry: (same(rule.tools), ArgumentConditions(rule)) for entry, rule in named if rule is not None
+        }
+        others = {entry for entry in entries if not entry.startswith(RULE)}
+        self._words = frozenset(entry for entry in others if not entry.startswith(PATH))
+        self._all = others - self._words
+        self._wild = _Entries()
+        self._seen: dict[NamedPath, _Seen] = {}
+
+    def begin_anew(self) -> None:
+        """Forget what was compared: for lists that live long and judge many calls, each by itself."""
+        self._wild.begin_anew()
+        self._seen.clear()
+        for tools, _ in self._rules.values():
+            tools.begin_anew()
+
+
+class Strict(_PolicyList[tuple[set[str], set[str]]]):
     """The list `deny` or `ask`: what it names, and what it may name."""
 
     def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
-        entries = set(entries)
-        self._rules = {
-            entry: (Strict(rule.tools), ArgumentConditions(rule)) for entry, rule in _rules_among(entries, rules)
-        }
-        entries = {entry for entry in entries if not entry.startswith(RULE)}
-        self._words = frozenset(entry for entry in entries if not entry.startswith(PATH))
-        self._all = entries - self._words
+        super().__init__(entries, rules)
         self._plain: dict[str, set[str]] = {}
         """By path, the entries that mean it and what is beneath it."""
-        self._wild = _Entries()
         self._beneath: dict[str, set[str]] = {}
         """By directory, the entries that mean something in it and nothing outside it."""
         self._reach: dict[str, list[tuple[str, float]]] = {}
         """By directory, the entries of which patterns begin there, and how many names those can have."""
         self._deepest = 0
         """How many names any of those paths and directories has."""
-        self._seen: dict[NamedPath, tuple[set[str], set[str]]] = {}
         for entry in self._all:
             base = folded(entry.removeprefix(PATH))
             while base.endswith("/**"):
@@ -153,13 +167,6 @@ class Strict:
     def exhausted(self) -> bool:
         """There was more to compare than could be."""
         return self._wild.exhausted or any(tools.exhausted for tools, _ in self._rules.values())
-
-    def begin_anew(self) -> None:
-        """Forget what was compared: for lists that live long and judge many calls, each by itself."""
-        self._wild.begin_anew()
-        self._seen.clear()
-        for tools, _ in self._rules.values():
-            tools.begin_anew()
 
     def names(self, subject: Subject) -> tuple[set[str], set[str], tuple[str, ...]]:
         """The entries that name an effect or, if none does, those that may; and the paths that they do it by."""
@@ -200,23 +207,16 @@ class Strict:
         return islice(above(path), self._deepest + 1)
 
 
-class AllowList:
+class AllowList(_PolicyList[set[str]]):
     """The list `allow`: what it vouches for."""
 
     def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
-        entries = set(entries)
-        self._rules = {
-            entry: (AllowList(rule.tools), ArgumentConditions(rule)) for entry, rule in _rules_among(entries, rules)
-        }
-        entries = {entry for entry in entries if not entry.startswith(RULE)}
-        self._words = frozenset(entry for entry in entries if not entry.startswith(PATH))
-        self._patterns = _Entries()
-        self._seen: dict[NamedPath, set[str]] = {}
-        for entry in entries - self._words:
+        super().__init__(entries, rules)
+        for entry in self._all:
             text = entry.removeprefix(PATH)
             if pattern_fault(text) is None:
                 pattern = normal(text)
-                self._patterns.add(_entry(entry, pattern, deep=pattern.endswith("**")))
+                self._wild.add(_entry(entry, pattern, deep=pattern.endswith("**")))
 
     def vouching(self, subject: Subject) -> tuple[set[str], set[str]]:
         """The entries that let an effect through by what it is; where none does, those that do it by its paths, which
@@ -238,13 +238,6 @@ class AllowList:
                 elif unnamed:
                     yield f"`{entry}` would let it through, but for arguments that the rule does not name"
 
-    def begin_anew(self) -> None:
-        """Forget what was compared: for lists that live long and judge many calls, each by itself."""
-        self._patterns.begin_anew()
-        self._seen.clear()
-        for tools, _ in self._rules.values():
-            tools.begin_anew()
-
     def _by_paths(self, subject: Subject) -> set[str]:
         if not subject.about_paths or subject.effect.destructive:
             return set()
@@ -253,7 +246,7 @@ class AllowList:
 
     def _vouching(self, path: NamedPath) -> set[str]:
         if path not in self._seen:
-            vouching = self._patterns.matching(path.exact, deep=path.deep) if path.exact is not None else set[str]()
+            vouching = self._wild.matching(path.exact, deep=path.deep) if path.exact is not None else set[str]()
             self._seen[path] = vouching
         return self._seen[path]
 
@@ -357,7 +350,10 @@ def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) ->
     allows: list[str] = []
     denied: list[Problem] = []
     for (tool, effect_class, answer, said), group in groups.items():
-        what = _described(tool, effect_class, group)
+        # What is judged: with its paths where they decided and are the same for all.
+        paths = next(iter(group.paths)) if len(group.paths) == 1 else ()
+        times = f"{len(group.steps)} time{'s' if len(group.steps) > 1 else ''}"
+        what = f"`{tool}`{''.join(f' `{path}`' for path in paths)} ({effect_class.value}, {times})"
         match answer:
             case "deny":
                 denied.append(
@@ -375,10 +371,3 @@ def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) ->
     asks += claims
     denied += judge.too_much()
     return Ruling(requires_approval=bool(asks), reasons=tuple(asks or allows), denied=tuple(denied))
-
-
-def _described(tool: str, effect_class: EffectClass, group: _Group) -> str:
-    """What is judged: with its paths where they decided and are the same for all."""
-    paths = next(iter(group.paths)) if len(group.paths) == 1 else ()
-    times = f"{len(group.steps)} time{'s' if len(group.steps) > 1 else ''}"
-    return f"`{tool}`{''.join(f' `{path}`' for path in paths)} ({effect_class.value}, {times})"

@@ -16,7 +16,7 @@ from ordain.core.plan.command import setting_fault
 from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import COMMANDS, HANDLER, ToolDefinition, ToolParameter, argument_faults, unbearable
-from ordain.core.policy.agent_choice import tasks_of
+from ordain.core.policy.agent import tasks_of
 from ordain.core.text.control import folded, folded_pattern
 from ordain.core.text.path import handed_fault, path_hints
 from ordain.core.text.pattern import PATTERN_MAX, PathPattern, normal, plain_part
@@ -49,11 +49,12 @@ def offered(task: Task, plans: Sequence[Plan], tools: Mapping[str, ToolDefinitio
 def unforeseen(names: Iterable[str], tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
     """Those of the tools that a task may use which can do anything, or destroy something outside of the workspace, with
     arguments that no plan holds and nobody has approved one by one."""
-    return tuple(name for name in names if _may_do_anything(tools[name]))
-
-
-def _may_do_anything(tool: ToolDefinition) -> bool:
-    return tool.effect is EffectClass.OPAQUE or (tool.destructive and not _works_on_files(tool))
+    named = ((name, tools[name]) for name in names)
+    return tuple(
+        name
+        for name, tool in named
+        if tool.effect is EffectClass.OPAQUE or (tool.destructive and not _works_on_files(tool))
+    )
 
 
 def offered_in(plan: Plan, tools: Mapping[str, ToolDefinition]) -> Iterator[tuple[Step, tuple[str, ...]]]:

@@ -17,7 +17,7 @@ from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.model import Plan, Step, contract_of
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.agent_choice import tasks_of
+from ordain.core.policy.agent import tasks_of
 from ordain.core.policy.assignment import Assignment, RosterLine, assignments, inventory_lines
 from ordain.core.policy.settings import Limits
 from ordain.core.report.report import Review, RunReport, StepReport

@@ -15,7 +15,7 @@ from ordain.core.plan.canonical import plan_hash
 from ordain.core.plan.model import NestedPlan, Plan, contract_of
 from ordain.core.plan.role import about
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.agent_choice import AgentChoice
+from ordain.core.policy.agent import AgentChoice
 from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.bound_file import NotBound
 from ordain.core.policy.effect import PlannedEffect

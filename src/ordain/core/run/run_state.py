@@ -17,7 +17,7 @@ from ordain.core.plan.graph import dependents, needs_of
 from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.role import DataKey, about, value_with
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.agent_choice import AgentChoice, choose
+from ordain.core.policy.agent import AgentChoice, choose
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import Try, with_try

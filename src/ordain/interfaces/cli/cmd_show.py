@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ordain.core.policy.agent_choice import AgentChoice
+from ordain.core.policy.agent import AgentChoice
 from ordain.core.report.report import KeptOutput, Review, RunReport
 from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole

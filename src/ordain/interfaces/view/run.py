@@ -16,7 +16,7 @@ from ordain.app.answers import answer_ways
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import Instant
-from ordain.core.policy.agent_choice import AgentChoice
+from ordain.core.policy.agent import AgentChoice
 from ordain.core.report.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.run.budget import Spending, amount_said
 from ordain.core.run.step_event import Evidence, StepState

@@ -41,7 +41,7 @@ from ordain.core.plan.model import Action, NestedPlan, Plan, Step, all_steps
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, tool_name
 from ordain.core.plan.value import StepId
-from ordain.core.policy.agent_choice import AgentChoice, choose
+from ordain.core.policy.agent import AgentChoice, choose
 from ordain.core.policy.effect import PlannedEffect, effects_of, planned_effects
 from ordain.core.policy.scope import offered, scope_of
 from ordain.core.policy.settings import DEFAULTS, Settings

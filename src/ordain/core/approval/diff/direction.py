@@ -30,7 +30,7 @@ from ordain.core.plan.failure import (
 )
 from ordain.core.plan.model import Parameter, Plan, Step
 from ordain.core.plan.tool import ToolDefinition
-from ordain.core.policy.agent_choice import model_of
+from ordain.core.policy.agent import model_of
 from ordain.core.policy.effect import effects_of
 from ordain.core.policy.settings import DEFAULTS
 
