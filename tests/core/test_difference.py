@@ -26,7 +26,7 @@ from ordain.core.approval.diff.difference import (
     difference,
 )
 from ordain.core.approval.diff.pairing import pair
-from ordain.core.lint.waves import waits_for
+from ordain.core.lint.survey import waits_for
 from ordain.core.plan.actions.approval import ValidateApproval
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.command import RunCommand

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.lint.waves import Needs, fallbacks_for, waits_for, waves
+from ordain.core.lint.survey import Needs, fallbacks_for, waits_for, waves
 from ordain.core.plan.value import StepId
 from tests.build import plan, step
 from tests.patience import hang_guard

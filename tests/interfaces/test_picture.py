@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ordain.core.lint.waves import waits_for
+from ordain.core.lint.survey import waits_for
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.canonical import plan_hash, plan_id
 from ordain.core.plan.failure import Fallback

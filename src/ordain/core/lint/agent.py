@@ -10,7 +10,7 @@ from ordain.core.plan.actions.workflow import workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
 from ordain.core.policy.agent import AgentChoice, choose, tasks_of
-from ordain.core.text.problem import Place, Problem, blame_step
+from ordain.core.text.problem import Problem, blame_step
 
 TASK_TOKENS_MIN = 1000
 """Less than this pays no task of any agent."""
@@ -20,40 +20,30 @@ def named(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every task is somebody's."""
     for scope, step, _ in survey.tasks:
         if _choice(scope, step, facts) is None:
-            yield Problem(
-                code="E_STEP_AGENT",
-                detail=f"Nobody is named to do the task of `{step.id}`.",
-                where=Place(step=step.id),
-                hints=("Name an agent in the step, in the plan, or with `[run] agent` in ordain.toml.",),
-                command=_LIST,
-            )
+            detail = f"Nobody is named to do the task of `{step.id}`."
+            hint = "Name an agent in the step, in the plan, or with `[run] agent` in ordain.toml."
+            yield blame_step(step.id, "E_STEP_AGENT", detail, hint, command=_LIST)
 
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every agent that is named is there."""
     for scope in survey.scopes:
         if scope.plan.agent and _unknown(scope.plan.agent, facts):
-            yield Problem(
-                code="E_AGENT_UNKNOWN",
-                detail=f"The plan names the agent `{scope.plan.agent}`, and there is none of that name.",
-                hints=survey.near(scope.plan.agent, facts.agents) or _WHERE,
-                command=_LIST,
-            )
+            detail = f"The plan names the agent `{scope.plan.agent}`, and there is none of that name."
+            hints = survey.near(scope.plan.agent, facts.agents) or _WHERE
+            yield blame_step(None, "E_AGENT_UNKNOWN", detail, *hints, command=_LIST)
     for scope, step, task in survey.tasks:
         choice = _choice(scope, step, facts)
         by_plan = not task.agent and any(plan.agent for plan in (scope.plan, *scope.around))
         if choice is not None and not by_plan and _unknown(choice.agent, facts):
-            yield Problem(
-                code="E_AGENT_UNKNOWN",
-                detail=f"There is no agent `{choice.agent}`; {choice.why} for this task.",
-                where=Place(step=step.id),
-                hints=survey.near(choice.agent, facts.agents) or _WHERE,
-                command=_LIST,
-            )
+            detail = f"There is no agent `{choice.agent}`; {choice.why} for this task."
+            hints = survey.near(choice.agent, facts.agents) or _WHERE
+            yield blame_step(step.id, "E_AGENT_UNKNOWN", detail, *hints, command=_LIST)
 
 
 _WHERE = ("Agents are the sections [agents.NAME] of ordain.toml, which counts once it is trusted.",)
 _LIST = "ordain agents"
+_UNUSED = "Nothing is done with it: take it out, or give a step a task."
 
 
 def _choice(scope: Scope, step: Step, facts: Facts) -> AgentChoice | None:
@@ -72,12 +62,8 @@ def startable(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def agent_problem(code: str, name: str, fault: str) -> Problem:
     """That an agent cannot be started: a warning while a plan is looked at, a refusal when a run is to begin."""
-    return Problem(
-        code=code,
-        detail=f"The agent `{name}` cannot be started here: {fault}.",
-        hints=("Install what it needs, or let its definition in ordain.toml say where that is.",),
-        command=_LIST,
-    )
+    hint = "Install what it needs, or let its definition in ordain.toml say where that is."
+    return blame_step(None, code, f"The agent `{name}` cannot be started here: {fault}.", hint, command=_LIST)
 
 
 def used(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -87,15 +73,12 @@ def used(survey: Survey, facts: Facts) -> Iterator[Problem]:
         # What is wrong with a name itself is said elsewhere.
         what = " and ".join(f"the {kind} `{name}`" for kind, name in named if name and name.isascii())
         if what and next(tasks_of(scope.plan), None) is None:
-            yield _unused(f"The plan names {what}, and none of its steps has a task.", None)
+            detail = f"The plan names {what}, and none of its steps has a task."
+            yield blame_step(None, "W_AGENT_UNUSED", detail, _UNUSED)
     for step in survey.steps:
         if step.model is not None and not isinstance(step.action, Task):
-            yield _unused(f"`{step.id}` names the model `{step.model}`, and has no task.", step)
-
-
-def _unused(detail: str, step: Step | None) -> Problem:
-    hint = "Nothing is done with it: take it out, or give a step a task."
-    return blame_step(step.id if step is not None else None, "W_AGENT_UNUSED", detail, hint)
+            detail = f"`{step.id}` names the model `{step.model}`, and has no task."
+            yield blame_step(step.id, "W_AGENT_UNUSED", detail, _UNUSED)
 
 
 def workflows(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -125,10 +108,9 @@ def unverified(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def _paid(survey: Survey, facts: Facts) -> Iterator[Step]:
     """The steps whose task costs something: those that are not a person's."""
-    settings = facts.settings
     for scope, step, _ in survey.tasks:
-        choice = choose(step, (scope.plan, *scope.around), settings.agent_for, settings.agent)
-        agent = settings.agents.get(choice.agent) if choice is not None else None
+        choice = _choice(scope, step, facts)
+        agent = facts.settings.agents.get(choice.agent) if choice is not None else None
         if agent is None or not agent.human:
             yield step
 
@@ -140,19 +122,14 @@ def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
         return
     given, count = survey.plan.budget, len(steps)
     if given is None and any(step.budget is None for step in steps):
-        yield Problem(
-            code="W_BUDGET",
-            detail="Agents are given tasks, and nothing limits what they may spend.",
-            hints=("Say it in the plan: `**Budget:** max 200k tokens, $1.50, 20 minutes`.",),
-        )
+        hint = "Say it in the plan: `**Budget:** max 200k tokens, $1.50, 20 minutes`."
+        yield blame_step(None, "W_BUDGET", "Agents are given tasks, and nothing limits what they may spend.", hint)
     wanted = sum(max(_tokens(step.budget) or 0, TASK_TOKENS_MIN) for step in steps)
     tokens = _tokens(given)
     if tokens is not None and 0 < tokens < wanted:
-        yield Problem(
-            code="W_BUDGET",
-            detail=f"{tokens} tokens cannot pay {count} task{'s' if count > 1 else ''}: they need {wanted} at least.",
-            hints=(f"Raise the budget; no task can be done with less than {TASK_TOKENS_MIN} tokens.",),
-        )
+        detail = f"{tokens} tokens cannot pay {count} task{'s' if count > 1 else ''}: they need {wanted} at least."
+        hint = f"Raise the budget; no task can be done with less than {TASK_TOKENS_MIN} tokens."
+        yield blame_step(None, "W_BUDGET", detail, hint)
     for step in steps:
         own = _tokens(step.budget)
         if own is not None and 0 < own < TASK_TOKENS_MIN:

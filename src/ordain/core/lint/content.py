@@ -20,7 +20,7 @@ from ordain.core.plan.model import NestedPlan, Step, contract_of
 from ordain.core.plan.role import FieldPart, Handed, PathRead, PathWritten, Prose, Role, Schema, parts, value_with
 from ordain.core.text.confusable import confusable_words
 from ordain.core.text.limit import DEPTH_MAX, STRING_BYTES_MAX, number_fault, string_fault
-from ordain.core.text.problem import Place, Problem
+from ordain.core.text.problem import Problem, blame_step
 from ordain.core.text.schema import patterns, schema_faults
 from ordain.core.text.secret import CREDENTIALS, SHAPES, compiled
 
@@ -232,7 +232,7 @@ def _value_fault(value: Any, depth: int = 0) -> tuple[str, str] | None:
 def _problem(code: str, detail: str, step: Step | None) -> Problem:
     if step is None:
         return Problem(code=code, detail=detail)
-    return Problem(code=code, detail=f"`{step.id}`: {detail[:1].lower()}{detail[1:]}", where=Place(step=step.id))
+    return blame_step(step.id, code, f"`{step.id}`: {detail[:1].lower()}{detail[1:]}")
 
 
 # --- Secret ----------------------------------------------------------------------------------------------------------
@@ -240,6 +240,7 @@ def _problem(code: str, detail: str, step: Step | None) -> Problem:
 
 _WORD = re.compile(rb"[A-Za-z0-9]")
 _ESCAPES = (b"\\n", b"\\t", b"\\r")
+_KEEP_SECRETS = "Let the program read it from where secrets are kept, such as a file that only you can read."
 
 
 def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -252,19 +253,10 @@ def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for number, step in enumerate((*survey.plan.steps, *survey.plan.fallbacks), 1):
         for what in secrets_in(written(step) or _shown(step), values):
             # Not by its id, which may be made of the very text.
-            yield _secret_problem(what, f"Step {number}", Place(step=step.id))
+            yield blame_step(step.id, "E_PLAN_SECRET", f"Step {number} holds {what}.", _KEEP_SECRETS)
     around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
     for what in secrets_in(written(around) or _shown(around), values):
-        yield _secret_problem(what, "The plan", None)
-
-
-def _secret_problem(what: str, who: str, where: Place | None) -> Problem:
-    return Problem(
-        code="E_PLAN_SECRET",
-        detail=f"{who} holds {what}.",
-        where=where,
-        hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
-    )
+        yield blame_step(None, "E_PLAN_SECRET", f"The plan holds {what}.", _KEEP_SECRETS)
 
 
 def secrets_in(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:

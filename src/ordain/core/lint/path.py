@@ -69,11 +69,8 @@ def protecting(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A pattern that means no file protects nothing, and an input binds nothing; most often it is misspelt."""
     for where, pattern in _patterns(survey) if facts.protecting_nothing else ():
         if pattern in facts.protecting_nothing:
-            yield Problem(
-                code="W_PROTECT_NOTHING",
-                detail=f"`protect`: `{pattern[:200]}` means no file that is there.",
-                where=where,
-            )
+            detail = f"`protect`: `{pattern[:200]}` means no file that is there."
+            yield Problem(code="W_PROTECT_NOTHING", detail=detail, where=where)
     for step in survey.steps if facts.empty_inputs else ():
         for path in step.inputs:
             if (why := facts.empty_inputs.get(path)) is not None:
@@ -188,13 +185,9 @@ def topics_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for _, step, task in survey.tasks if facts.empty_topics else ():
         for name in topics_of(task):
             if name in facts.empty_topics:
-                yield Problem(
-                    code="W_TOPIC_EMPTY",
-                    detail=f"`{step.id}` reads the topic `{name}`, to which nothing was posted yet.",
-                    where=Place(step=step.id),
-                    hints=(f"Check the name, or post to it: `ordain topic {name} -m TEXT`.",),
-                    command="ordain topic",
-                )
+                detail = f"`{step.id}` reads the topic `{name}`, to which nothing was posted yet."
+                hint = f"Check the name, or post to it: `ordain topic {name} -m TEXT`."
+                yield blame_step(step.id, "W_TOPIC_EMPTY", detail, hint, command="ordain topic")
 
 
 def topics_of(task: Task) -> Iterator[str]:
@@ -243,10 +236,10 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
             hint = f"`{made_by[0].id}` writes it: add that to `needs`." if made_by else "Check the path."
             if why is not None:
                 detail = f"`{step.id}` reads what cannot be handed to an agent: {why}."
-                yield Problem(code="E_PATH", detail=detail, where=Place(step=step.id), hints=(hint,))
-                continue
-            detail = f"`{step.id}` reads `{path}`, which is not there and which no step before it writes."
-            yield blame_step(step.id, "E_READS_MISSING", detail, hint)
+                yield blame_step(step.id, "E_PATH", detail, hint)
+            else:
+                detail = f"`{step.id}` reads `{path}`, which is not there and which no step before it writes."
+                yield blame_step(step.id, "E_READS_MISSING", detail, hint)
 
 
 def _unbounded(scope: Scope) -> list[str]:

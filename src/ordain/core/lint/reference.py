@@ -191,14 +191,8 @@ def places(survey: Survey, facts: Facts) -> Iterator[Problem]:
         found = misplaced_reference(text, steps)
         if found is not None:
             whose = f"The {what} of `{step_id}`" if step_id is not None else f"The plan's {what}"
-            yield Problem(
-                code="E_REF_PLACE",
-                detail=f"{whose} holds the reference `{found}`.",
-                where=Place(step=step_id) if step_id is not None else None,
-                hints=(
-                    _INSTEAD.get(what, "Write the text itself; an agent gets an earlier result with `reads: step:ID`."),
-                ),
-            )
+            hint = _INSTEAD.get(what, "Write the text itself; an agent gets an earlier result with `reads: step:ID`.")
+            yield blame_step(step_id, "E_REF_PLACE", f"{whose} holds the reference `{found}`.", hint)
     for step_id, what, name in _fixed_names(survey):
         if "${" in name:
             whose = f"The {what} of `{step_id}`" if step_id is not None else f"The plan's {what}"

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ordain.core.lint import agent as agents
-from ordain.core.lint import content, contract, limits, reference, structure, unsupported
-from ordain.core.lint import content as secret
+from ordain.core.lint import content, contract, reference, structure, unsupported
 from ordain.core.lint import path as paths
-from ordain.core.lint import reference as stored
 from ordain.core.lint import tool as tools
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.model import Plan
@@ -33,9 +31,9 @@ RULES: tuple[Rule, ...] = (
     structure.locks,
     structure.params,
     structure.repeated,
-    limits.limits,
-    limits.budgets,
-    limits.text_length,
+    structure.limits,
+    structure.budgets,
+    structure.text_length,
     content.texts,
     content.letters,
     content.lengths,
@@ -54,7 +52,7 @@ RULES: tuple[Rule, ...] = (
     reference.may_be_missing,
     reference.places,
     reference.expressions,
-    stored.data_order,
+    reference.data_order,
     tools.known,
     tools.handlers,
     tools.operations,
@@ -78,7 +76,7 @@ RULES: tuple[Rule, ...] = (
     paths.topics_there,
     paths.writes_apart,
     paths.protected_apart,
-    secret.no_secrets,
+    content.no_secrets,
     contract.command_syntax,
     contract.contract_syntax,
     contract.contract_status,
@@ -111,7 +109,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
         reference.reads_known,
         reference.may_be_missing,
         reference.expressions,
-        stored.data_order,
+        reference.data_order,
         agents.named,
         agents.used,
         agents.budget,

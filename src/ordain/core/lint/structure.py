@@ -1,26 +1,41 @@
-"""Rules about the shape of a plan: version, steps, ids, order, nesting, names, parameters."""
+"""Rules about the shape of a plan (version, steps, ids, order, nesting, names, parameters) and about its numbers:
+timeouts, attempts, repetitions, budgets and lengths stay within what a run can keep."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 
 import msgspec
 
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.survey import Facts, Survey, last_policy
 from ordain.core.plan.actions.lock import lock_released, lock_taken
+from ordain.core.plan.command import program_of
+from ordain.core.plan.condition import Contract
 from ordain.core.plan.failure import Fallback
 from ordain.core.plan.graph import cycles
-from ordain.core.plan.model import PLAN_VERSION, Parameter
+from ordain.core.plan.model import PLAN_VERSION, Budget, Parameter, Plan, Step
 from ordain.core.plan.name import id_fault, model_fault, name_fault, scope_fault
-from ordain.core.plan.role import Name, parts
+from ordain.core.plan.role import Count, Duration, Name, Role, parts
 from ordain.core.plan.template import fits
+from ordain.core.plan.words import counted
 from ordain.core.policy.tier import tier_of, tier_problem, writable
-from ordain.core.text.limit import NESTED_PLANS_MAX, STEPS_LARGE, STEPS_MAX
+from ordain.core.text.limit import (
+    COMMAND_BYTES_MAX,
+    CONCURRENCY_MAX,
+    DAY_MS,
+    INTEGER_MAX,
+    NESTED_PLANS_MAX,
+    REPETITIONS_MAX,
+    STEPS_LARGE,
+    STEPS_MAX,
+)
 from ordain.core.text.path import pattern_fault
-from ordain.core.text.problem import Place, Problem, blame_step
+from ordain.core.text.problem import Problem, blame_step
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TAKEN = frozenset(["index", "data", "params", "steps", "true", "false", "null", "in"])
@@ -30,10 +45,8 @@ def version(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan of a newer version may mean what we do not understand."""
     for scope in survey.scopes:
         if scope.plan.plan_version != PLAN_VERSION:
-            yield Problem(
-                code="E_PLAN_VERSION",
-                detail=f"The plan is of version {scope.plan.plan_version}; this program reads version {PLAN_VERSION}.",
-            )
+            detail = f"The plan is of version {scope.plan.plan_version}; this program reads version {PLAN_VERSION}."
+            yield Problem(code="E_PLAN_VERSION", detail=detail)
 
 
 def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -44,15 +57,11 @@ def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield Problem(code="E_PLAN_NO_STEPS", detail=f"{which} has no steps.")
     count = len(survey.steps)
     if count > STEPS_MAX:
-        yield Problem(
-            code="E_PLAN_TOO_MANY_STEPS", detail=f"The plan has {count} steps or more; {STEPS_MAX} are allowed."
-        )
+        detail = f"The plan has {count} steps or more; {STEPS_MAX} are allowed."
+        yield Problem(code="E_PLAN_TOO_MANY_STEPS", detail=detail)
     elif count > STEPS_LARGE:
-        yield Problem(
-            code="W_PLAN_LARGE",
-            detail=f"The plan has {count} steps; nobody reviews more than {STEPS_LARGE} with care.",
-            hints=("Split it into plans that can each be approved on their own.",),
-        )
+        detail = f"The plan has {count} steps; nobody reviews more than {STEPS_LARGE} with care."
+        yield blame_step(None, "W_PLAN_LARGE", detail, "Split it into plans that can each be approved on their own.")
 
 
 def nesting(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -68,31 +77,23 @@ def step_ids(survey: Survey, facts: Facts) -> Iterator[Problem]:
         found = Counter([step.id for step in (*scope.plan.steps, *scope.plan.fallbacks)])
         for name, count in found.items():
             if count > 1:
-                yield Problem(code="E_STEP_ID", detail=f"{count} steps have the id `{name}`.", where=Place(step=name))
+                yield blame_step(name, "E_STEP_ID", f"{count} steps have the id `{name}`.")
             fault = id_fault(name)
             if fault is not None:
                 hint = "Use letters, digits, `_` and `-`, at most 64, not a number and not `none`."
-                yield Problem(code=fault[0], detail=fault[1], where=Place(step=name), hints=(hint,))
+                yield blame_step(name, *fault, hint)
 
 
 def names(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Names are ASCII, because letters of other scripts can look the same and be others."""
     for kind, name, step in _names(survey):
         # A reference in place of a name has a problem of its own.
-        fault = _fault(kind, name) if "${" not in name else None
-        if fault is not None:
-            where = Place(step=step) if step is not None else None
-            yield Problem(code=fault[0], detail=fault[1], where=where)
+        judge = _SPELLING.get(kind, partial(name_fault, kind))
+        if "${" not in name and (fault := judge(name)) is not None:
+            yield blame_step(step, *fault)
 
 
-def _fault(kind: str, name: str) -> tuple[str, str] | None:
-    match kind:
-        case "scope":
-            return scope_fault(name)
-        case "model":
-            return model_fault(name)
-        case _:
-            return name_fault(kind, name)
+_SPELLING = {"scope": scope_fault, "model": model_fault}
 
 
 def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
@@ -129,19 +130,10 @@ def _declared_names(value: msgspec.Struct) -> Iterator[tuple[str, str]]:
 def needs_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """What a step needs must be a step of the same plan; a fallback may need other fallbacks too."""
     for scope in survey.scopes:
-        for step in scope.plan.steps:
-            for need in step.needs:
-                if need not in scope.steps:
-                    yield _unknown_need(step.id, need, survey.near(need, scope.steps))
-        for step in scope.plan.fallbacks:
-            for need in step.needs:
-                if need not in scope.known:
-                    yield _unknown_need(step.id, need, survey.near(need, scope.known))
-
-
-def _unknown_need(step: str, need: str, hints: tuple[str, ...]) -> Problem:
-    detail = f"`{step}` needs `{need}`, which is not a step of this plan."
-    return blame_step(step, "E_STEP_UNKNOWN_NEED", detail, *hints)
+        for steps, known in ((scope.plan.steps, scope.steps), (scope.plan.fallbacks, scope.known)):
+            for name, need in ((one.id, need) for one in steps for need in one.needs if need not in known):
+                detail = f"`{name}` needs `{need}`, which is not a step of this plan."
+                yield blame_step(name, "E_STEP_UNKNOWN_NEED", detail, *survey.near(need, known))
 
 
 def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -195,7 +187,7 @@ def no_cycles(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def _circle(group: list[str]) -> Problem:
     shown = ", ".join(f"`{name}`" for name in group)
     detail = f"{shown} needs itself." if len(group) == 1 else f"These steps need each other: {shown}."
-    return Problem(code="E_STEP_CYCLE", detail=detail, where=Place(step=group[0]))
+    return blame_step(group[0], "E_STEP_CYCLE", detail)
 
 
 def params(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -264,3 +256,116 @@ def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:
             here = facts.workspace_id or "not yet known"
             detail = f"The plan is for workspace {wanted}; this one is {here}."
             yield Problem(code="E_PLAN_WORKSPACE", detail=detail)
+
+
+# --- Numbers ---------------------------------------------------------------------------------------------------------
+
+_SURELY_SHORT = COMMAND_BYTES_MAX // 4
+
+
+def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every number is one that a run can keep to."""
+    for scope in survey.scopes:
+        for fault in _plan_faults(scope.plan):
+            yield Problem(code="E_STEP_LIMIT", detail=f"The plan's {fault}.")
+    of_steps = ((step, _step_faults(step)) for step in survey.steps if not _unlimited(step))
+    of_actions = ((step, _declared_faults(action)) for step, action in survey.others)
+    for step, faults in chain(of_steps, of_actions):
+        yield from (blame_step(step.id, "E_STEP_LIMIT", f"`{step.id}`: the {fault}.") for fault in faults)
+
+
+def _unlimited(step: Step) -> bool:
+    """Whether a step has none of the numbers, as most have not."""
+    return (
+        step.timeout_ms is None
+        and step.on_failure is None
+        and step.budget is None
+        and step.for_each is None
+        and not step.preconditions
+        and (step.verification is None or isinstance(step.verification.strategy, Contract))
+        and (step.verification is None or step.verification.timeout_ms is None)
+    )
+
+
+def _plan_faults(plan: Plan) -> Iterator[str]:
+    yield from _concurrency_faults(plan.concurrency)
+    yield from _timeout_faults(plan.timeout_ms)
+    if plan.on_failure is not None:
+        yield from _declared_faults(plan.on_failure)
+    yield from _budget_faults(plan.budget)
+    for condition in plan.preconditions:
+        yield from _declared_faults(condition)
+
+
+def _step_faults(step: Step) -> Iterator[str]:
+    yield from _timeout_faults(step.timeout_ms)
+    if step.on_failure is not None:
+        yield from _declared_faults(step.on_failure)
+    yield from _budget_faults(step.budget)
+    if step.for_each is not None:
+        for name, number in (("max", step.for_each.max), ("batch", step.for_each.batch)):
+            if number is not None and not 1 <= number <= REPETITIONS_MAX:
+                yield f"`{name}` of `for_each` must be between 1 and {REPETITIONS_MAX}"
+        yield from _concurrency_faults(step.for_each.concurrency)
+    if step.verification is not None:
+        yield from _declared_faults(step.verification)
+    for condition in step.preconditions:
+        yield from _declared_faults(condition)
+
+
+def _declared_faults(value: msgspec.Struct) -> Iterator[str]:
+    """What is wrong with the durations and counts of a value, each sentence once and where its first field stands."""
+    found: dict[tuple[Role, str], list[float]] = {}
+    for role, what, number in ((part.role, part.what, part.value) for part in parts(value, Duration, Count)):
+        found.setdefault((role, what), []).append(number)
+    for (role, what), numbers in found.items():
+        faults = (role.fault(number, what) for number in numbers if isinstance(role, Duration | Count))
+        yield from [fault for fault in faults if fault is not None][:1]
+
+
+def _timeout_faults(timeout_ms: int | None) -> Iterator[str]:
+    if timeout_ms is not None and not 0 < timeout_ms <= DAY_MS:
+        yield "timeout must be more than zero and at most a day"
+
+
+def _concurrency_faults(concurrency: int | None) -> Iterator[str]:
+    if concurrency is not None and not 1 <= concurrency <= CONCURRENCY_MAX:
+        yield f"concurrency must be between 1 and {CONCURRENCY_MAX}"
+
+
+def _budget_faults(budget: Budget | None) -> Iterator[str]:
+    if budget is not None:
+        for name in Budget.__struct_fields__:
+            value = getattr(budget, name)
+            if value is not None and not 0 < value <= INTEGER_MAX:
+                yield f"budget of `{name}` must be more than zero, and a number that every reader holds exactly"
+            elif value is not None and counted(name, value) == 0:
+                yield f"budget of `{name}` is less than a billionth of a dollar, which is what money is counted in"
+
+
+def budgets(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No step may spend more than its whole plan: it could not begin without somebody being asked."""
+    for scope in survey.scopes:
+        whole = scope.plan.budget
+        for step in (*scope.plan.steps, *scope.plan.fallbacks) if whole is not None else ():
+            for name in Budget.__struct_fields__ if step.budget is not None else ():
+                own, given = getattr(step.budget, name), getattr(whole, name)
+                if own is not None and given is not None and own > given > 0:
+                    detail = f"The budget of `{step.id}` has more `{name}` than that of its plan: {own} of {given}."
+                    hint = "It would be asked about before the step begins; raise the plan's or lower the step's."
+                    yield blame_step(step.id, "W_BUDGET", detail, hint)
+
+
+def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """The operating system takes a command only up to a length."""
+    commands = ((step, (action.command,)) for step, action in survey.commands)
+    programs = ((step, program.argv) for step, call in survey.calls if (program := program_of(call)) is not None)
+    contracts = ((step, (contract.command,)) for step, contract in survey.contracts)
+    for step, words in chain(commands, programs, contracts):
+        if any(len(word) > _SURELY_SHORT and _too_long(word) for word in words):
+            detail = f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes."
+            yield blame_step(step.id, "E_STEP_LIMIT", detail, "Put it into a script file and run that.")
+
+
+def _too_long(text: str) -> bool:
+    return len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -20,12 +20,7 @@ from ordain.core.plan.expr import OWN_END, VARIABLES, Named, named
 from ordain.core.plan.failure import FailurePolicy, LastPolicy, Retry
 from ordain.core.plan.graph import ImpliedNeed, Order, item_name, links, may_refer, stores_of, users_of
 from ordain.core.plan.model import Action, NestedPlan, Plan, Step, conditions_of
-from ordain.core.plan.refs import (
-    Reference,
-    Unreadable,
-    parse,
-    references,
-)
+from ordain.core.plan.refs import Reference, Unreadable, parse, references
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.policy.agent import Agent
@@ -130,7 +125,11 @@ class Survey:
         """What `lint.path` found, for which tools."""
         self._compared = 0
         self._walk(plan)
-        self._link()
+        # Who comes after whom because of a reference, an expression or a `reads: step:…`.
+        for scope in self.scopes:
+            for step in scope.known.values():
+                if may_refer(step):
+                    scope.links += links(step, scope.stores)
 
     def _walk(self, plan: Plan) -> None:
         todo = [Scope(plan)]
@@ -206,13 +205,6 @@ class Survey:
             names |= OWN_END
         self.asked.append(AskedExpression(scope, step, what, expression, names, named(expression), after))
 
-    def _link(self) -> None:
-        """Who comes after whom because of a reference, an expression or a `reads: step:…`."""
-        for scope in self.scopes:
-            for step in scope.known.values():
-                if may_refer(step):
-                    scope.links += links(step, scope.stores)
-
     @cached_property
     def encoded(self) -> bytes | None:
         """The whole plan as JSON; None where it cannot be written."""
@@ -255,6 +247,50 @@ def written(value: Any) -> bytes | None:
 def last_policy(policy: FailurePolicy | None) -> LastPolicy | None:
     """What follows when tries have run out; None when the plan's own policy does."""
     return policy.then if isinstance(policy, Retry) else policy
+
+
+# --- Waves -----------------------------------------------------------------------------------------------------------
+# The steps by when they can begin. A wave holds the steps that could begin together: everything they wait for is in
+# earlier waves. Linear in steps and needs. Steps that wait for each other in a circle, or for such steps, are in no
+# wave; lint refuses them.
+
+Needs = Mapping[StepId, Sequence[StepId]]
+"""For each step, in the plan's order, the steps it waits for."""
+
+
+def waits_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
+    """What each step of the plan waits for: by its `needs`, and by what it refers to."""
+    known = Survey(plan).scopes[0].needs
+    return {
+        StepId(name): tuple(StepId(need) for need in dict.fromkeys(needs) if need in known)
+        for name, needs in known.items()
+    }
+
+
+def fallbacks_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
+    """For each fallback of the plan, the steps whose own policy names it, in the plan's order."""
+    users = Survey(plan).scopes[0].users
+    return {
+        fallback.id: tuple(step.id for step in (*plan.steps, *plan.fallbacks) if step.id in users[fallback.id])
+        for fallback in plan.fallbacks
+    }
+
+
+def ordering(needs: Needs) -> Order:
+    """Which step comes before which."""
+    return Order(cast("Mapping[str, Sequence[str]]", needs))
+
+
+def waves(needs: Needs) -> tuple[tuple[StepId, ...], ...]:
+    """The steps by the longest way to them, each wave in the plan's order."""
+    level: dict[str, int] = {}
+    for name in ordering(needs).sequence:
+        level[name] = 1 + max((level[need] for need in needs[StepId(name)]), default=-1)
+    found: list[list[StepId]] = [[] for _ in range(1 + max(level.values(), default=-1))]
+    for step in needs:
+        if step in level:
+            found[level[step]].append(step)
+    return tuple(tuple(wave) for wave in found)
 
 
 # --- Facts -----------------------------------------------------------------------------------------------------------

@@ -76,18 +76,15 @@ def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:
             detail = f"`{call.tool}` has no operation `{call.operation}`."
             hints = survey.near(call.operation, several) or ("ordain tools lists them.",)
         if detail is not None:
-            yield Problem(code="E_TOOL_OPERATION", detail=detail, where=Place(step=step.id), hints=hints)
+            yield blame_step(step.id, "E_TOOL_OPERATION", detail, *hints)
     for _, step, task in survey.tasks:
         for entry in task.tools or ():
             name, colon, operation = entry.partition(":")
             several = operations_of(name, facts.tools)
             if colon and entry not in facts.tools and (several or name in facts.tools):
-                yield Problem(
-                    code="E_TOOL_OPERATION",
-                    detail=f"`{step.id}` lists `{entry}`, and `{name}` has no operation `{operation}`.",
-                    where=Place(step=step.id),
-                    hints=survey.near(operation, several) or ("ordain tools lists them.",),
-                )
+                detail = f"`{step.id}` lists `{entry}`, and `{name}` has no operation `{operation}`."
+                hints = survey.near(operation, several) or ("ordain tools lists them.",)
+                yield blame_step(step.id, "E_TOOL_OPERATION", detail, *hints)
 
 
 def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -129,7 +126,7 @@ def arguments(survey: Survey, facts: Facts) -> Iterator[Problem]:
             args = literal(dict(call.args))
             later = {name for name, value in call.args.items() if next(references(value, item), None) is not None}
         for sentence, hints in argument_faults(tool, args, later):
-            yield Problem(code="E_TOOL_ARGS", detail=sentence, where=Place(step=step.id), hints=hints)
+            yield blame_step(step.id, "E_TOOL_ARGS", sentence, *hints)
 
 
 def secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -14,14 +14,12 @@ import msgspec
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.command import is_command
-from ordain.core.plan.condition import (
-    Precondition,
-)
+from ordain.core.plan.condition import Precondition
 from ordain.core.plan.model import NestedPlan, Plan, Step, contract_of
 from ordain.core.plan.role import Inner, PaneName, about, field_with, value_with
 from ordain.core.plan.tool import ToolDefinition, action_kind
 from ordain.core.policy.tier import tier_of
-from ordain.core.text.problem import Place, Problem
+from ordain.core.text.problem import Problem, blame_step
 
 _STEP_FIELDS = ("writes", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
@@ -34,22 +32,15 @@ _HELD_BY_SANDBOX = ("writes", "network")
 def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
     for step, what in _parts(survey, facts.tools, panes=facts.panes, tier=tier_of(survey.plan, facts.settings.tier)):
-        yield Problem(
-            code="W_NOT_YET",
-            detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
-            where=Place(step=step) if step is not None else None,
-        )
+        detail = f"This version does not carry out {what}; it will refuse to prepare the plan."
+        yield blame_step(step, "W_NOT_YET", detail)
 
 
 def not_yet_refused(plan: Plan, tools: Mapping[str, ToolDefinition], *, panes: bool, tier: int) -> tuple[Problem, ...]:
     """The same as refusals, for when the plan is to be stored and run, at a trust tier. `panes` says that panes can be
     looked at."""
     return tuple(
-        Problem(
-            code="E_NOT_YET",
-            detail=f"This version does not carry out {what}.",
-            where=Place(step=step) if step is not None else None,
-        )
+        blame_step(step, "E_NOT_YET", f"This version does not carry out {what}.")
         for step, what in _parts(Survey(plan), tools, panes=panes, tier=tier)
     )
 

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from ordain.core.lint.waves import fallbacks_for, waits_for, waves
+from ordain.core.lint.survey import fallbacks_for, waits_for, waves
 from ordain.core.plan.canonical import action_digest
 from ordain.core.plan.command import decided_later
 from ordain.core.plan.condition import Precondition

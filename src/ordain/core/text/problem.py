@@ -55,9 +55,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _BY_LETTER[self.code[0]]
 
 
-def blame_step(step: str | None, code: str, detail: str, *hints: str) -> Problem:
+def blame_step(step: str | None, code: str, detail: str, *hints: str, command: str | None = None) -> Problem:
     """The problem of one step; without one, of the plan."""
-    return Problem(code=code, detail=detail, where=Place(step=step) if step is not None else None, hints=hints)
+    where = Place(step=step) if step is not None else None
+    return Problem(code=code, detail=detail, where=where, hints=hints, command=command)
 
 
 class Refused(Exception):

@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from ordain.core.lint.survey import last_policy
-from ordain.core.lint.waves import Needs, fallbacks_for, waits_for, waves
+from ordain.core.lint.survey import Needs, fallbacks_for, last_policy, waits_for, waves
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool

@@ -31,7 +31,7 @@ from ordain.core.approval.diff.direction import (
     unread,
 )
 from ordain.core.approval.diff.pairing import Pairing, pair
-from ordain.core.lint.waves import Needs, ordering, waits_for
+from ordain.core.lint.survey import Needs, ordering, waits_for
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import canonical_bytes
