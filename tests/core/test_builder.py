@@ -135,6 +135,8 @@ def refusal(**what):
         ({"description": " \t"}, "E_PLAN_TYPE", "`description` is empty"),
         ({"description": "two\nlines"}, "E_PLAN_TYPE", "`description` has more than one line"),
         ({"env": {"A": "a\ud800b"}}, "E_PLAN_TYPE", "`env`"),
+        ({"description": b"bytes"}, "E_PLAN_TYPE", "`description`"),
+        ({"env": {"A": b"bytes"}}, "E_PLAN_TYPE", "`env`"),
         ({"env": {"\ud800": "a"}}, "E_PLAN_TYPE", "`env`"),
     ],
 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
+import rfc8785
 
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.task import Task
@@ -149,7 +150,8 @@ def _value(name: str, value: Any, into: Any) -> Any:
             raise Refused([made])
     elif name == "timeout":
         raise ValueError(f"{value!r} says no unit")
-    tree = msgspec.to_builtins(made)
+    tree = msgspec.to_builtins(made, builtin_types=(bytes, bytearray, memoryview))
+    rfc8785.dumps(tree)  # raises for bytes, which would become base64 where a command or a path is meant
     if name in ("contract", "verify") and isinstance(tree, dict) and "type" in tree:
         tree = {"strategy": tree}
     return reread(name, tree, into)
