@@ -23,7 +23,6 @@ OTHERS_WORDS = ("manager", "helper", "util", "info")
 LONG_MODULES = {
     "app/app.py",
     "app/runs.py",
-    "core/report/report.py",
 }
 """Modules over 600 lines. Each of these lists may only shrink: take off what you have made smaller."""
 LONG_FUNCTIONS = {

@@ -195,7 +195,6 @@ def same_step(call: Call, plan: Plan) -> StepId | None:
 
 
 def _callers(call: Call, plan: Plan) -> Iterator[tuple[Step, bool]]:
-    """The steps that call the same tool, each with whether its arguments are the same too."""
     asked = _canonical(call.args)
     for step in all_steps(plan):
         command = command_of(step.action)
@@ -264,7 +263,6 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None, same: Sam
 
 
 def _refusal_of_same(call: Call, judged: Judged, same: Same, code: str) -> Problem:
-    """The refusal of what was proposed already, or done."""
     step = f"`{same.step}` of {short_id(same.plan_id)}"
     if same.run_id is None:
         return Problem(
@@ -318,7 +316,6 @@ def _telling(args: Mapping[str, Any]) -> str:
 
 
 def _words(value: Any) -> str:
-    """A value that is a single one, or a few."""
     match value:
         case bool():
             return ""

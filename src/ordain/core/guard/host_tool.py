@@ -240,7 +240,6 @@ def _on_file(tool: str, like: _OnFile, args: Mapping[str, Any], locate: Locate) 
 
 
 def _at(found: FoundPath, ours: ToolDefinition, name: str, path: str, told: Mapping[str, Any]) -> Iterator[Call]:
-    """The calls that a call on a file is where its path leads."""
     if found.through is not None:
         yield Call(tool=ours.name, args={"path": found.through}, definition=ours)
     if ours.effect is EffectClass.READS:

@@ -220,7 +220,6 @@ def _today(
     known: Mapping[str, ToolDefinition],
     effects: Mapping[str, EffectClass],
 ) -> Today:
-    """How what was seen of a tool stands by the rules of today."""
     definition = _definition(name, seen, known, effects)
     left, open_now = [], 0
     for (about, kept, refused), count in seen.abouts.items():

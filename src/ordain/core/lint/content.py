@@ -129,7 +129,6 @@ def letters(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _for_machines(step: Step) -> tuple[Step, Any, tuple[str, ...]]:
-    """What of a step is read by no person, and its commands."""
     commands = tuple(one.command for one in (contract_of(step), command_of(step.action)) if one is not None)
     found = parts(step.action, PathRead, PathWritten, Handed, Prose)
     given = [part.value for part in found if _is_for_machines(part)]

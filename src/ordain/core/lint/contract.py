@@ -206,7 +206,6 @@ def contract_missing_program(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _brings(step: Step, program: str) -> bool:
-    """Whether a step may install or make a program."""
     name = program.rpartition("/")[2]
     if any(folded(path).rpartition("/")[2] == name.lower() for path in step.writes):
         return True
@@ -274,7 +273,6 @@ def _leaves(words: Words) -> bool:
 
 
 def _left_with(words: Words) -> int | None:
-    """The exit status of a command that leaves the script."""
     if words[0] == "exec":
         return _words_status(unwrapped(words))
     given = words[1] if len(words) > 1 else None
@@ -292,7 +290,6 @@ def _trap_status(statements: Sequence[Statement]) -> int | None:
 
 
 def _caught(words: Words) -> frozenset[str]:
-    """What a trap is set on, of what may change the status."""
     if words[:1] != ("trap",) or len(words) < 3 or words[1] in ("-", ""):
         return frozenset()
     return _CATCHES.intersection((word or "EXIT").upper().removeprefix("SIG") for word in words[2:])

@@ -335,7 +335,6 @@ def data_order(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _readers(survey: Survey) -> Iterator[tuple[Scope, str, str]]:
-    """Every step that reads stored data, and which key, each once."""
     found: dict[tuple[int, str, str], Scope] = {}
     for mention in survey.mentions:
         if not isinstance(mention.reference, Unreadable) and isinstance(mention.reference.source, StoredData):

@@ -90,7 +90,6 @@ def _entry_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> 
 
 
 def _lists(settings: Settings) -> dict[str, tuple[str, ...]]:
-    """Every list of entries, by its name in the file."""
     return {
         "policy.allow": settings.allow,
         "policy.ask": settings.ask,
@@ -106,7 +105,6 @@ _FORBIDS = ("policy.deny", "policy.ask", "guard.guarded")
 
 
 def _using(name: str, settings: Settings, which: Iterable[str]) -> list[str]:
-    """The lists among these that use a rule."""
     lists = _lists(settings)
     return [where for where in which if f"{RULE}{name}" in lists[where]]
 
@@ -334,7 +332,6 @@ def _why_not_meant(rule: CallRule, subject: Subject) -> Iterator[str]:
 def _unlike(
     rule: CallRule, args: Mapping[str, Any], alike: Callable[[ArgumentConditions, Mapping[str, Any]], bool]
 ) -> Iterator[str]:
-    """The arguments that are not like what the rule says, each looked at alone."""
     for name, wanted in rule.where.items():
         if name not in args:
             yield f"It has no `{name}`."

@@ -275,7 +275,6 @@ def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _unlimited(step: Step) -> bool:
-    """Whether a step has none of the numbers, as most have not."""
     return (
         step.timeout_ms is None
         and step.on_failure is None

@@ -164,7 +164,6 @@ def requests(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _of_kinds(survey: Survey, facts: Facts, *kinds: str) -> Iterator[tuple[Step, str, Any]]:
-    """The arguments for parameters of these kinds."""
     for step, call in survey.calls:
         tool = facts.tools.get(call.tool)
         for parameter in tool.parameters if tool is not None else ():

@@ -235,7 +235,6 @@ def _result(one: Try) -> str:
 
 
 def _error(one: Try) -> str:
-    """What went wrong in an attempt, as far as it was seen; nothing where nothing did."""
     if one.evidence is not None:
         held = one.evidence.verdict == "held"
         return "" if held else (one.evidence.output_tail or one.evidence.detail or _result(one))[-TAIL_MAX:]

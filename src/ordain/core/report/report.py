@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -30,8 +30,6 @@ from ordain.core.run.topic import Message
 from ordain.core.task.work_item import Read
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.text.problem import Problem
-
-# --- Report ----------------------------------------------------------------------------------------------------------
 
 UNVERIFIED = "unverified"
 """What the evidence of a step begins with that passed by somebody's word."""
@@ -346,13 +344,16 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
     everything = questions(state)
     asked = tuple(one for one in everything if one.step not in life.answered)
     killed = state.active and not life.executing and life.stopped_at > state.changed_at
+    # Each step is followed by those that belong to it and bear its number.
+    order = tuple(state.reading_order())
+    numbers = accumulate(step not in state.members for step in order)
     return RunReport(
         run_id=state.run_id,
         plan_id=plan_id,
         plan_hash=plan_hash(plan_id),
         title=state.plan.title,
         status=state.status or _open_status(state, now, life, waits=bool(asked)),
-        steps=tuple(_step_reports(state, now)),
+        steps=tuple(step_report(state, step, number, now) for step, number in zip(order, numbers, strict=True)),
         questions=asked,
         answered=tuple(one.item for one in everything if one.step in life.answered),
         reason="`ordain stop` killed it with all that it had begun" if killed else state.reason,
@@ -390,14 +391,6 @@ def _could_go_on(state: RunState, now: Instant, life: Life) -> bool:
         return True
     times = [(asks(state, step), state.steps[step].waits_until) for step in state.waiting]
     return any(not asked or (until is not None and until <= now) for asked, until in times)
-
-
-def _step_reports(state: RunState, now: Instant) -> Iterator[StepReport]:
-    """Every step, each followed by those that belong to it and bear its number."""
-    number = 0
-    for step_id in state.reading_order():
-        number += step_id not in state.members
-        yield step_report(state, step_id, number, now)
 
 
 def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> StepReport:
@@ -440,7 +433,6 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
 
 
 def _error(record: StepRecord) -> str | None:
-    """The code of what went wrong, for a step that did not get through."""
     if record.state is StepState.IN_DOUBT:
         return "F_STEP_IN_DOUBT"
     if record.state not in (StepState.FAILED, StepState.ESCALATED, StepState.SKIPPED, StepState.PENDING):
@@ -458,16 +450,9 @@ ANSWER_CHARACTERS = 200
 """How much of an answer a line of a report shows."""
 
 
-def _said(outcome: Outcome) -> str:
-    """What a person answered, without secrets and on one line."""
-    words = " ".join(outcome.output_tail.split())
+def _line(text: str) -> str:
+    words = " ".join(text.split())
     return words if len(words) <= ANSWER_CHARACTERS else words[:ANSWER_CHARACTERS] + "…"
-
-
-def _remark(record: StepRecord) -> str:
-    """What a person said with their decision, on one line."""
-    words = " ".join(record.said.split())
-    return f": {words[:ANSWER_CHARACTERS]}{'…' * (len(words) > ANSWER_CHARACTERS)}" if words else ""
 
 
 def _cut(outcome: Outcome | None) -> str:
@@ -516,12 +501,13 @@ def by_word(state: RunState, step_id: StepId) -> str | None:
 def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered: str) -> str:
     outcome, evidence = record.outcome, record.evidence
     what = "contract" if contract else "verification"
+    remark = f": {_line(record.said)}" if record.said.strip() else ""
     match record.state:
         case StepState.PASSED:
             if said is not None:
-                return f"{UNVERIFIED}: {said}{_remark(record)}"
+                return f"{UNVERIFIED}: {said}{remark}"
             if record.decided_by is not None and evidence is None and outcome is not None:
-                return f"answered by {record.decided_by}: {_said(outcome)}"
+                return f"answered by {record.decided_by}: {_line(outcome.output_tail)}"
             if evidence is not None:
                 again = "kept from the run before: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
@@ -536,13 +522,13 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
             return gathered or f"result seen by the harness{_cut(outcome)}"
         case StepState.SKIPPED if record.denied:
-            return f"denied by {record.decided_by}{_remark(record)}"
+            return f"denied by {record.decided_by}{remark}"
         case StepState.SKIPPED if record.decided_by is not None and record.how == SKIP:
-            return f"skipped by {record.decided_by}{_remark(record)}"
+            return f"skipped by {record.decided_by}{remark}"
         case StepState.SKIPPED if record.condition_false:
             return "its condition was false"
         case StepState.FAILED if record.decided_by is not None and record.how == ABORT:
-            return f"given up by {record.decided_by}{_remark(record)}"
+            return f"given up by {record.decided_by}{remark}"
         case StepState.ESCALATED if record.asked is not None:
             return f"not begun: {record.asked.reason}"
         case StepState.FAILED | StepState.ESCALATED | StepState.SKIPPED | StepState.PENDING:
@@ -566,7 +552,6 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
 
 
 def _never_begun(state: RunState, step_id: StepId) -> str:
-    """Why a step was cancelled before anything was done, where what it needs is why."""
     record = state.steps[step_id]
     if record.state is not StepState.CANCELLED or record.attempts or record.how:
         return ""

@@ -154,15 +154,13 @@ def _expected(steps: Sequence[SimulatedStep], layers: Sequence[Sequence[StepId]]
     choice; None where some step never begins."""
     if sum(map(len, layers)) < len(steps):
         return None
-    by_id = {step.id: step for step in steps}
     ready_at: dict[StepId, int] = {}
     slots = [0] * concurrency
     end = 0
-    waiting = sorted(steps, key=lambda step: (step.wave, step.number))
-    for step in waiting:
+    for step in sorted(steps, key=lambda step: (step.wave, step.number)):
         free = heappop(slots)
         ready = max((ready_at[need] for need in step.waits_for), default=0)
-        ready_at[step.id] = max(free, ready) + (by_id[step.id].usually_ms or 0)
+        ready_at[step.id] = max(free, ready) + (step.usually_ms or 0)
         heappush(slots, ready_at[step.id])
         end = max(end, ready_at[step.id])
     return end

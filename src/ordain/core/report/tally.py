@@ -275,7 +275,6 @@ class Tally:
 
 
 def _ranked(counted: Counter[str]) -> dict[str, int]:
-    """The most frequent first."""
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -486,7 +485,6 @@ class RunTally:
         self._tally.parts[next((part for part in Part if self._about[part] > 0), Part.BETWEEN)] += gap - looked
 
     def _look_at(self, step_id: StepId) -> None:
-        """See what a step is about after an event."""
         span, record = self._spans.get(step_id), self.state.steps[step_id]
         part = Part.PERSON if asks(self.state, step_id) else part_of(record)
         question = record.asked_before if part is Part.PERSON else 0
@@ -571,7 +569,6 @@ class RunTally:
 
 
 def _end_of(record: StepRecord) -> str:
-    """How a step that failed on its way ended."""
     verified = record.evidence is not None and record.evidence.verdict is Verdict.HELD
     if record.state is StepState.PASSED and record.decided_by is not None and not verified:
         return "passed by decision"

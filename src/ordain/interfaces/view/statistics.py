@@ -260,7 +260,6 @@ def _contract_lines(contracts: Sequence[Contracts], style: Style, width: int) ->
 
 
 def _length(duration_ms: int) -> str:
-    """A duration with two or three digits."""
     if duration_ms < 1000:
         return f"{duration_ms} ms"
     for size_ms, limit, unit in ((1000, 60, "s"), (60_000, 60, "min"), (3_600_000, 48, "h")):

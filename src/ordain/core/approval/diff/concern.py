@@ -246,7 +246,6 @@ def _without_who(action: Action) -> Action:
 
 
 def _doing(effect: PlannedEffect) -> str:
-    """What an effect is, in a few words."""
     match effect.kind:
         case "command":
             return "runs a command"
@@ -268,7 +267,6 @@ _DID = {"write": "wrote", "move": "moved", "delete": "deleted", "request": "sent
 
 
 def _did(step: Step, tools: Mapping[str, ToolDefinition]) -> str:
-    """What a step did that does it no more."""
     if isinstance(step.action, CallTool):
         effect = next(effects_of(step, tools))
         if effect.kind == "command":

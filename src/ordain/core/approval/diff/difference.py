@@ -188,14 +188,12 @@ def _changes(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[FieldCh
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: lists, no tuples."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _comparable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two values are of one kind, so that their fields can be told apart."""
     for tag in ("type", "strategy"):
         kinds = (old.get(tag), new.get(tag))
         if all(isinstance(kind, str) for kind in kinds) and kinds[0] != kinds[1]:
