@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -220,11 +221,13 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
     )
 
 
+_about = partial(Question, item="", attempt=0)
+"""A question about a step, whose name and attempt are filled in by `question_about`."""
+
+
 def _doubt(step: Step, record: StepRecord) -> Question:
-    return Question(
-        item="",
+    return _about(
         step=step.id,
-        attempt=0,
         kind="doubt",
         text=f"`{step.description}` was begun, and the executor died before it saw the end. Did it happen?",
         choices=(_happened(checked=contract_of(step) is not None), _DID_NOT, _ABORT),
@@ -245,10 +248,8 @@ def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
         text = policy.summary
     elif wants:
         text = f"`{step.description}` did not succeed, and a planner is to propose {_WANTS[wants]}. What now?"
-    return Question(
-        item="",
+    return _about(
         step=step.id,
-        attempt=0,
         kind="escalation",
         text=text,
         choices=(_retry(policy_of(state, step.id)), _SKIP, _PASS, _ABORT),
@@ -265,10 +266,8 @@ def _seen(source: PreconditionBroken | Evidence | Outcome | None, check: str) ->
 
 
 def _permission(step: Step, asked: StepApprovalAsked) -> Question:
-    return Question(
-        item="",
+    return _about(
         step=step.id,
-        attempt=0,
         kind="step_approval",
         text=f"May `{step.description}` be done? {asked.reason[:1].upper()}{asked.reason[1:]}.",
         choices=(_ALLOW, _DENY, _ABORT),
@@ -282,10 +281,8 @@ def _question(step: Step, record: StepRecord) -> Question:
     checked = "Its contract is run then, and only that passes it." if check_of(step) is not None else ""
     consequence = f"It becomes the result of `{step.id}`, which later steps may use. {checked}".rstrip()
     choices = tuple(Choice(word=word, meaning="", consequence=consequence) for word in action.choices)
-    return Question(
-        item="",
+    return _about(
         step=step.id,
-        attempt=0,
         kind="ask",
         text=action.question,
         choices=choices if ABORT in action.choices else (*choices, _ABORT),
@@ -297,10 +294,8 @@ def _question(step: Step, record: StepRecord) -> Question:
 
 
 def _persons_task(step: Step, record: StepRecord) -> Question:
-    return Question(
-        item="",
+    return _about(
         step=step.id,
-        attempt=0,
         kind="task",
         text=step.description,
         choices=(_done(checked=check_of(step) is not None), _CANNOT, _ABORT),
@@ -362,12 +357,6 @@ def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bo
     return replace(made, signature=decision.signature) == decision
 
 
-def _digest(question: Question) -> str:
-    """What an answer is bound to: all that was shown of the step itself. What other steps do meanwhile changes nothing
-    about the question."""
-    return hashlib.sha256(canonical_bytes(replace(question, behind=0))).hexdigest()
-
-
 def _budget_questions(state: RunState) -> Iterator[Question]:
     """One for each budget that was reached, once nothing that it pays for is at work, from when on what was spent stays
     as it is; and none where nothing is left to do."""
@@ -391,12 +380,6 @@ def _budget_questions(state: RunState) -> Iterator[Question]:
         )
 
 
-def _asked_before(state: RunState, name: StepId) -> int:
-    """How many questions have ended about what one of this name is about."""
-    owner = owner_of(name)
-    return state.steps[name].asked_before if owner is None else state.accounts[owner].decisions
-
-
 def find_question(state: RunState, item: str) -> Question:
     """The question that a person names: `RUN/STEP`, `RUN` where only one thing is asked, and with `@2` the second one
     about the same step. Raises Refused where nothing of that name is asked now, or another question about the step is.
@@ -415,7 +398,9 @@ def find_question(state: RunState, item: str) -> Question:
             *(["It asks about: " + ", ".join(one.item for one in asked) + "."] if asked else []),
             command="ordain status",
         )
-    if (number if mark else "1") != str(_asked_before(state, found.step) + 1):
+    owner = owner_of(found.step)
+    ended = state.steps[found.step].asked_before if owner is None else state.accounts[owner].decisions
+    if (number if mark else "1") != str(ended + 1):
         raise stale(found, f"What is asked about `{found.step}` now is another question than this answers.")
     return found
 
@@ -490,7 +475,8 @@ def decided(
         aborts=outcome is None and word == ABORT,
         attempt=question.attempt,
         about=question.kind,
-        asked_sha256=_digest(question),
+        # All that was shown of the step itself; what other steps do meanwhile changes nothing about the question.
+        asked_sha256=hashlib.sha256(canonical_bytes(replace(question, behind=0))).hexdigest(),
         head=head,
         outcome=outcome,
         said=said,

@@ -22,30 +22,12 @@ another; what is refused beyond that is only told."""
 COUNTED_MS = HOUR_MS
 """How far back they are counted."""
 
-_TOLD = frozenset(
-    (
-        "E_APPROVAL_CHANNEL",
-        "E_APPROVAL_EXPIRED",
-        "E_APPROVAL_REVOKED",
-        "E_APPROVAL_SPENT",
-        "E_CALLS_TOO_MANY",
-        "E_CALL_ARGUMENTS",
-        "E_CALL_BOUNDS",
-        "E_CALL_SCOPE",
-        "E_DOOR_TOKEN",
-        "E_PLAN_APPROVAL_MISSING",
-        "E_PLAN_HASH_MISMATCH",
-        "E_PLAN_NEEDS_REVIEW",
-        "E_PLAN_NOT_YOURS",
-        "E_PLAN_REJECTED",
-        "E_PLAN_STALE_BASE",
-        "E_PLAN_SUPERSEDED",
-        "E_POLICY_DENIED",
-        "E_PROPOSALS_TOO_MANY",
-        "E_TOOL_ARGS_NOT_APPROVED",
-        "E_TOOL_GUARDED",
-    )
-)
+_TOLD = frozenset((
+    "E_APPROVAL_CHANNEL", "E_APPROVAL_EXPIRED", "E_APPROVAL_REVOKED", "E_APPROVAL_SPENT", "E_CALLS_TOO_MANY",
+    "E_CALL_ARGUMENTS", "E_CALL_BOUNDS", "E_CALL_SCOPE", "E_DOOR_TOKEN", "E_PLAN_APPROVAL_MISSING",
+    "E_PLAN_HASH_MISMATCH", "E_PLAN_NEEDS_REVIEW", "E_PLAN_NOT_YOURS", "E_PLAN_REJECTED", "E_PLAN_STALE_BASE",
+    "E_PLAN_SUPERSEDED", "E_POLICY_DENIED", "E_PROPOSALS_TOO_MANY", "E_TOOL_ARGS_NOT_APPROVED", "E_TOOL_GUARDED",
+))  # fmt: skip
 
 
 class RefusalText(NamedTuple):

@@ -180,7 +180,7 @@ class _Field(NamedTuple):
 def fields(cls: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
     """The fields of a class, with their types as whoever walks types wants them: without roles."""
     return tuple(
-        msgspec.structs.replace(field, type=_bare(field.type)) if get_origin(field.type) is Annotated else field
+        msgspec.structs.replace(field, type=get_args(field.type)[0]) if get_origin(field.type) is Annotated else field
         for field in msgspec.structs.fields(cls)
     )
 
@@ -230,10 +230,6 @@ def _asked(cls: type[msgspec.Struct], kinds: tuple[type[Role], ...]) -> tuple[tu
     every = [_Field(name, role, _is_tuple(types[name]), getattr(role, "what", "")) for name, role in roles(cls).items()]
     own = tuple(field for field in every if isinstance(field.role, kinds))
     return own, tuple(field for field in every if isinstance(field.role, Inner))
-
-
-def _bare(kind: Any) -> Any:
-    return get_args(kind)[0]
 
 
 def _is_tuple(kind: Any) -> bool:

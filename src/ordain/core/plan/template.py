@@ -50,19 +50,18 @@ from ordain.core.text.problem import Place, Problem, closest
 # The values of a template's parameters: given, by default, or the files that are there.
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "list": (list, tuple),
+}
+
+
 def fits(parameter: Parameter, value: Any) -> bool:
     """Whether a value is of a parameter's type."""
-    match parameter.type:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "list":
-            return isinstance(value, list | tuple)
+    return isinstance(value, _TYPES[parameter.type]) and (parameter.type == "boolean" or not isinstance(value, bool))
 
 
 def file_patterns(plan: Plan) -> frozenset[str]:
@@ -80,7 +79,9 @@ def values_of(
     """The value of each parameter that has one, and what is wrong."""
     problems = []
     for name in given.keys() - plan.params.keys():
-        hints = closest(name, plan.params) or _names_of(plan.params)
+        hints = closest(name, plan.params)
+        if plan.params and not hints:
+            hints = (f"Its parameters: {', '.join(f'`{one}`' for one in list(plan.params)[:20])}.",)
         problems.append(Problem(code="E_PARAM", detail=f"The plan has no parameter `{name}`.", hints=hints))
     values: dict[str, Any] = {}
     for name, parameter in plan.params.items():
@@ -100,10 +101,6 @@ def values_of(
             hints = (*((parameter.description,) if parameter.description else ()), *_typing(name, parameter))
             problems.append(Problem(code="E_PARAM", detail=detail, hints=hints))
     return values, problems
-
-
-def _names_of(params: Mapping[str, Parameter]) -> tuple[str, ...]:
-    return (f"Its parameters: {', '.join(f'`{name}`' for name in list(params)[:20])}.",) if params else ()
 
 
 def _typing(name: str, parameter: Parameter) -> tuple[str, ...]:
@@ -211,7 +208,7 @@ class _Template:
             step,
             action=self._action(step, item),
             needs=tuple(sorted({need for one in step.needs for need in self._instances(one)})),
-            for_each=self._for_each(step),
+            for_each=None if step.id in self.origin else step.for_each,
             preconditions=self._preconditions(step.preconditions),
             on_failure=self._policy(step.on_failure),
         )
@@ -357,9 +354,6 @@ class _Template:
     def _too_many(self, each: ForEach, step: Step, count: int) -> None:
         detail = f"The list has {count} items, and `for_each` allows {each.max}."
         self._add("E_STEP_LIMIT", detail, step.id, "Raise `max`, or take a larger `batch`.")
-
-    def _for_each(self, step: Step) -> ForEach | None:
-        return None if step.id in self.origin else step.for_each
 
     def _generated(self, step: Step, each: ForEach, items: list[Any], taken: set[StepId]) -> Iterator[Step]:
         batches = [items[at : at + each.batch] for at in range(0, len(items), each.batch)] if each.batch else items

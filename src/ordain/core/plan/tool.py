@@ -7,7 +7,7 @@ registry, never from a plan.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
@@ -279,12 +279,9 @@ def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
         return [("There are more arguments, or longer names of some, than any tool has.", ())]
     below: list[Any] = [args]
     for _ in range(DEPTH_MAX + 1):
-        below = [part for one in below if isinstance(one, Mapping | list | tuple) for part in _parts(one)]
+        inner = (one for one in below if isinstance(one, Mapping | list | tuple))
+        below = [part for one in inner for part in (one.values() if isinstance(one, Mapping) else one)]
     return [(f"More than {DEPTH_MAX} lists and mappings stand inside one another.", ())] if below else []
-
-
-def _parts(value: Mapping[str, Any] | Sequence[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, Mapping) else value
 
 
 def argument_names(tool: ToolDefinition) -> Iterator[tuple[str, bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -56,12 +57,17 @@ def write_duration(duration_ms: int) -> str:
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
 _TOKENS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]*([kKMG])?[ \t]+tokens?")
 _ATTEMPTS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+attempts?")
-_COST = re.compile(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
 _TIME = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+(second|minute|hour|day)s?(?:[ \t]+wall[ \t-]clock)?")
+_COST = re.compile(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
 _BUDGET_TIME = re.compile(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t-]clock)?")
 
 _SCALES = {None: 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _SPELLED_UNITS_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
+_PARTS: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], Fraction]], ...] = (
+    (_TOKENS, "tokens", lambda found: Fraction(found[1]) * _SCALES[found[2]]),
+    (_ATTEMPTS, "attempts", lambda found: Fraction(found[1])),
+    (_TIME, "wall_clock_ms", lambda found: Fraction(found[1]) * _SPELLED_UNITS_MS[found[2]]),
+)
 _FORM = "Write any of `max 200k tokens`, `$1.50`, `20 minutes` and `40 attempts`, with commas between them."
 
 
@@ -87,7 +93,8 @@ def write_budget(budget: Budget) -> str | None:
     if budget.tokens is not None:
         parts.append(f"max {_tokens(budget.tokens)} tokens")
     if budget.cost_usd is not None:
-        parts.append(f"${_cost(budget.cost_usd)}")
+        cents = f"{budget.cost_usd:.2f}"
+        parts.append(f"${cents if float(cents) == budget.cost_usd else repr(budget.cost_usd)}")
     if budget.wall_clock_ms is not None:
         parts.append(_time(budget.wall_clock_ms))
     if budget.attempts is not None:
@@ -97,19 +104,12 @@ def write_budget(budget: Budget) -> str | None:
 
 
 def _part(words: str) -> tuple[str, int | float] | None:
-    tokens = _TOKENS.fullmatch(words)
-    if tokens:
-        return _whole("tokens", Fraction(tokens[1]) * _SCALES[tokens[2]])
-    cost = _COST.fullmatch(words)
+    for form, name, amount in _PARTS:
+        if found := form.fullmatch(words):
+            return _whole(name, amount(found))
+    cost, duration = _COST.fullmatch(words), _BUDGET_TIME.fullmatch(words)
     if cost:
         return "cost_usd", float(cost[1])
-    attempts = _ATTEMPTS.fullmatch(words)
-    if attempts:
-        return _whole("attempts", Fraction(attempts[1]))
-    time = _TIME.fullmatch(words)
-    if time:
-        return _whole("wall_clock_ms", Fraction(time[1]) * _SPELLED_UNITS_MS[time[2]])
-    duration = _BUDGET_TIME.fullmatch(words)
     duration_ms = read_duration(duration[1]) if duration else None
     return None if duration_ms is None else _whole("wall_clock_ms", Fraction(duration_ms))
 
@@ -123,11 +123,6 @@ def _tokens(count: int) -> str:
         if count % scale == 0:
             return f"{count // scale}{mark}"
     return str(count)
-
-
-def _cost(dollars: float) -> str:
-    cents = f"{dollars:.2f}"
-    return cents if float(cents) == dollars else repr(dollars)
 
 
 def _time(duration_ms: int) -> str:
@@ -162,12 +157,7 @@ def sayable(what: str, count: int) -> int | float:
 _RETRIES_MAX = ATTEMPTS_MAX - 1
 
 _BARE: dict[str, type[Abort | Skip | Continue | Escalate | Replan | Recover]] = {
-    "abort": Abort,
-    "skip": Skip,
-    "continue": Continue,
-    "escalate": Escalate,
-    "replan": Replan,
-    "recover": Recover,
+    str(kind.__struct_config__.tag): kind for kind in (Abort, Skip, Continue, Escalate, Replan, Recover)
 }
 _TERM = re.compile(
     r"""[ \t]* (?P<word>[A-Za-z_]+) [ \t]* (?P<call>\( (?P<inside> (?: "(?:[^"\\]|\\.)*+" | [^()"] )*+ ) \))? [ \t]*""",
@@ -221,20 +211,12 @@ def write_failure(policy: FailurePolicy) -> str:
             return "abort"
         case Abort(message=message):
             return f"abort({json.dumps(message, ensure_ascii=False)})"
-        case Skip():
-            return "skip"
-        case Continue():
-            return "continue"
-        case Escalate():
-            return "escalate"
+        case Skip() | Continue() | Escalate() | Replan() | Recover():
+            return str(policy.__struct_config__.tag)
         case AskApproval(summary=summary):
             return f"ask({json.dumps(summary, ensure_ascii=False)})"
         case Fallback(steps=steps):
             return f"fallback({', '.join(steps)})"
-        case Replan():
-            return "replan"
-        case Recover():
-            return "recover"
         case Retry():
             then = f", then {write_failure(policy.then)}" if policy.then else ""
             return f"retry({policy.max_attempts - 1}{_write_delay(policy)}){then}"
