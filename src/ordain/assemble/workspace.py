@@ -31,6 +31,7 @@ from ordain.adapters.state.keys import FileKeyring
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import StopFiles
 from ordain.adapters.step_channel.channel import PipeDoors
+from ordain.adapters.tools.cel import Cel
 from ordain.adapters.tools.python import Call, Handler, PythonHandlers
 from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
 from ordain.adapters.workspace.clock import RandomIds, WallClock
@@ -41,7 +42,6 @@ from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.app.app import App
 from ordain.core.approval.approval import WorkspaceIdentity
-from ordain.core.plan.expr import Expressions
 from ordain.core.run.event import WorkspaceOpened
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused, refuse
@@ -123,7 +123,7 @@ def _open(
         ),
         workspace=DirectoryWorkspace(workspace),
         protection=ProtectedFiles(workspace),
-        expressions=_expressions,
+        expressions=Cel,
         shell=BashShell(workspace, room=shelf, alone=alone),
         toolbox=toolbox,
         handlers=PythonHandlers(handlers, workspace, alone=alone),
@@ -182,12 +182,6 @@ def open_door() -> StepDoor:
     from ordain.adapters.step_channel.client import DoorClient
 
     return DoorClient(os.environ)
-
-
-def _expressions() -> Expressions:
-    from ordain.adapters.tools.cel import Cel  # few plans have expressions or patterns
-
-    return Cel()
 
 
 def every_workspace(*, terminal: bool = False) -> list[App]:

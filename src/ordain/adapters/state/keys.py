@@ -91,7 +91,11 @@ def create(directory: Path, name: str, passphrase: str, cost: int = COST) -> Pub
         nonce=token_bytes(NONCE_BYTES),
     )
     cipher = ChaCha20Poly1305(_stretched(passphrase, header.scrypt))
-    _write(directory, name, _content(header, cipher.encrypt(header.nonce, seed, canonical_bytes(header))))
+    files = _files(directory)
+    try:
+        files.write(_file(name), _content(header, cipher.encrypt(header.nonce, seed, canonical_bytes(header))))
+    except FileExistsError:
+        raise files.refused(_file(name), "is there already, and no key is replaced") from None
     return header.public_key
 
 
@@ -183,15 +187,6 @@ def _read(directory: Path, name: str) -> _KeyFile | None:
     if found.header.name != name:
         raise files.refused(_file(name), f"holds the key of {found.header.name!a}")
     return found
-
-
-def _write(directory: Path, name: str, content: bytes) -> None:
-    """Put a new key file in its place, whole."""
-    files = _files(directory)
-    try:
-        files.write(_file(name), content)
-    except FileExistsError:
-        raise files.refused(_file(name), "is there already, and no key is replaced") from None
 
 
 def _check_name(name: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import ordain
+from ordain.adapters.process.outside import our_python
 from ordain.core.task.offer import DOOR, SERVER, TOKEN
 from ordain.ports.agent import Behind, StepServer
 
@@ -37,7 +38,6 @@ class PipeDoors:
         import asyncio  # most commands only look, and start faster without these
         import secrets
 
-        from ordain.adapters.process.outside import our_python
         from ordain.adapters.step_channel.pipe import make_pairs
 
         directory, token = Path(room, "door"), secrets.token_urlsafe(32)

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from cel_expr_python import cel
-
 from ordain.core.plan.expr import EXPRESSION_BYTES_MAX, VARIABLES, ExpressionError, Token, items_of_loops, tokens
 
 ITERATIONS_MAX = 10_000
@@ -26,7 +24,10 @@ class Cel:
     """core.expr.Expressions. Environments are kept, for making one costs as much as a hundred checks."""
 
     def __init__(self) -> None:
-        self._environments: dict[frozenset[str], cel.Env] = {}
+        from cel_expr_python import cel  # few plans have expressions or patterns
+
+        self._cel: Any = cel
+        self._environments: dict[frozenset[str], Any] = {}
 
     def check(self, expression: str, names: Set[str]) -> str | None:
         try:
@@ -48,9 +49,9 @@ class Cel:
             found = compiled.eval(data=dict(variables))
         except (RuntimeError, TypeError, ValueError) as error:
             raise ExpressionError(_sentence(error)) from error
-        if found.type() != cel.Type.BOOL:
+        if found.type() != self._cel.Type.BOOL:
             raise ExpressionError(f"it gave no boolean: {str(found.value())[:200]}")
-        return found.value() is True
+        return bool(found.value() is True)
 
     def matches(self, pattern: str, text: str) -> bool:
         try:
@@ -59,7 +60,7 @@ class Cel:
             raise ExpressionError("it holds half a character") from error
         return self.evaluate("text.matches(pattern)", {"text": text, "pattern": pattern})
 
-    def _compile(self, expression: str, names: frozenset[str]) -> cel.Expression:
+    def _compile(self, expression: str, names: frozenset[str]) -> Any:
         try:
             size = len(expression.encode())
         except UnicodeEncodeError as error:
@@ -71,17 +72,17 @@ class Cel:
         except RuntimeError as error:
             raise ExpressionError(_sentence(error)) from error
         kind = compiled.return_type()
-        if kind == cel.Type.DYN:
+        if kind == self._cel.Type.DYN:
             raise ExpressionError("nobody can know beforehand that it is boolean; compare it, as in `… == true`")
-        if kind != cel.Type.BOOL:
+        if kind != self._cel.Type.BOOL:
             raise ExpressionError(f"it is not boolean, but of the type {kind.name().lower()}")
         return compiled
 
-    def _environment(self, names: frozenset[str]) -> cel.Env:
+    def _environment(self, names: frozenset[str]) -> Any:
         if names not in self._environments:
-            kinds = {name: cel.Type.Map(cel.Type.STRING, cel.Type.DYN) for name in names & VARIABLES}
-            others = {name: cel.Type.INT if name == "index" else cel.Type.DYN for name in names - VARIABLES}
-            self._environments[names] = cel.NewEnv(variables={**kinds, **others})
+            kinds = {name: self._cel.Type.Map(self._cel.Type.STRING, self._cel.Type.DYN) for name in names & VARIABLES}
+            others = {name: self._cel.Type.INT if name == "index" else self._cel.Type.DYN for name in names - VARIABLES}
+            self._environments[names] = self._cel.NewEnv(variables={**kinds, **others})
         return self._environments[names]
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ordain.adapters.process.server import SEEN
+from ordain.adapters.process.server import SEEN, served
 from ordain.core.guard.host_tool import callable_name, listed_definition
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, ToolSource
@@ -185,8 +185,6 @@ class McpTools:
         self, endpoint: ToolSource, secret: Secret, stack: AsyncExitStack, over: Callable[[], None], given: Given
     ) -> AbstractAsyncContextManager[Any]:
         if endpoint.url is None:
-            from ordain.adapters.process.server import served
-
             return served(endpoint, self._workspace, over, given.variables if given is not None else None)
         from mcp.client.streamable_http import streamable_http_client
         from mcp.shared._httpx_utils import create_mcp_http_client

@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from ordain.adapters.process.shell_text import ShellText
+from ordain.adapters.tools.cel import Cel
 from ordain.adapters.workspace.locate import configuration, git_head, read_regular
 from ordain.adapters.workspace.openat import (
     EscapeError,
@@ -239,8 +240,6 @@ class DirectoryWorkspace:
     def _expression_faults(self, survey: Survey) -> dict[tuple[str, frozenset[str]], str]:
         if not survey.asked:
             return {}
-        from ordain.adapters.tools.cel import Cel  # few plans have expressions
-
         expressions = Cel()
         wanted = {(asked.expression, asked.names) for asked in survey.asked}
         return {one: fault for one in wanted if (fault := expressions.check(*one)) is not None}
@@ -252,8 +251,6 @@ class DirectoryWorkspace:
         wanted.update(text for _, one in survey.others for text in patterns(value_with(one, Schema) or {}))
         if not wanted:
             return {}, frozenset()
-        from ordain.adapters.tools.cel import Cel
-
         expressions, faults, idle = Cel(), {}, set()
         for pattern in wanted:
             try:

@@ -122,33 +122,34 @@ def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> N
     place_file(parent, name, data, mode)
 
 
-def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
-    """Put a file in place of whatever is there and no directory, in one step that is on disk when this returns."""
+@contextlib.contextmanager
+def _placing(parent: int, name: str) -> Iterator[str]:
+    """A name for what is made in the block, which then takes the place of whatever is there and no directory, in one
+    step that is on disk when this returns."""
     temporary = f".ordain-{os.urandom(12).hex()}"
-    descriptor = os.open(temporary, NEW_FILE, mode, dir_fd=parent)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
+        yield temporary
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
-        os.unlink(temporary, dir_fd=parent)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=parent)
         raise
     os.fsync(parent)
+
+
+def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
+    """Put a file in place of whatever is there."""
+    with _placing(parent, name) as temporary, opened(temporary, NEW_FILE, mode, parent=parent) as descriptor:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
 
 
 def place_link(parent: int, name: str, target: str) -> None:
-    """The same with a link."""
-    temporary = f".ordain-{os.urandom(12).hex()}"
-    os.symlink(target, temporary, dir_fd=parent)
-    try:
-        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-    except BaseException:
-        os.unlink(temporary, dir_fd=parent)
-        raise
-    os.fsync(parent)
+    """Put a link in place of whatever is there."""
+    with _placing(parent, name) as temporary:
+        os.symlink(target, temporary, dir_fd=parent)
 
 
 def let_git_ignore(folder: int) -> None:

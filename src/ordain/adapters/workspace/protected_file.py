@@ -11,9 +11,9 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ordain.adapters.tools.file import aside, take_away
 from ordain.adapters.workspace.control_file import REPLACED, open_replaced, set_aside
@@ -42,12 +42,18 @@ BYTES_MAX = 64 << 20
 BEHIND_MAX = 10_000
 """How many directories behind a link are looked through; one with more counts."""
 T = TypeVar("T")
+_Given = ParamSpec("_Given")
 
 
-async def _apart(work: Callable[..., T], *args: Any) -> T:
-    import asyncio  # most commands only look, and start faster without it
+def _apart(work: Callable[_Given, T]) -> Callable[_Given, Coroutine[Any, Any, T]]:
+    """Have the work of a method done in a thread."""
 
-    return await asyncio.to_thread(work, *args)
+    async def done(*args: _Given.args, **named: _Given.kwargs) -> T:
+        import asyncio  # most commands only look, and start faster without it
+
+        return await asyncio.to_thread(work, *args, **named)
+
+    return done
 
 
 class ProtectedFiles:
@@ -56,18 +62,9 @@ class ProtectedFiles:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
 
-    async def save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
-        return await _apart(self._save, patterns, known)
-
-    async def changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> dict[str, str]:
-        return await _apart(self._changed, files, seal)
-
-    async def beside(self, patterns: Sequence[str], protected: Collection[str]) -> set[str]:
-        return await _apart(self._beside, patterns, protected)
-
     async def set_aside(self, paths: Collection[str]) -> None:
         with self._root() as root:
-            told = await _apart(set_aside, root, sorted(paths))
+            told = await _apart(set_aside)(root, sorted(paths))
         if "could not be" in told:
             raise refuse("E_PROTECT", f"Something new changes how protected files are loaded: {told}.")
 
@@ -78,10 +75,8 @@ class ProtectedFiles:
                     os.rename(CACHED, aside(CACHED), src_dir_fd=held, dst_dir_fd=held)
                     take_away(held, aside(CACHED))
 
-    async def restore(self, files: Mapping[str, Saved]) -> None:
-        await _apart(self._restore, files)
-
-    def _save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
+    @_apart
+    def save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
         wanted = {pattern for given in patterns if (pattern := operand_pattern(given)) is not None}
         saved: dict[str, Saved] = {}
         size = 0
@@ -99,7 +94,8 @@ class ProtectedFiles:
                     size += len(one.content)
         return saved
 
-    def _beside(self, patterns: Sequence[str], protected: Collection[str]) -> set[str]:
+    @_apart
+    def beside(self, patterns: Sequence[str], protected: Collection[str]) -> set[str]:
         wanted = {one for text in patterns if (one := operand_pattern(text)) is not None}
         with self._root() as root:
             try:
@@ -126,12 +122,14 @@ class ProtectedFiles:
                 raise refuse("E_PROTECT", *(refused.problems[0].detail, *refused.problems[0].hints)) from refused
         return {path for path in found if not is_cached(path)}
 
-    def _changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> dict[str, str]:
+    @_apart
+    def changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> dict[str, str]:
         with self._root() as root:
             became = {path: _became(root, path, file, seal) for path, file in sorted(files.items())}
         return {path: what for path, what in became.items() if what is not None}
 
-    def _restore(self, files: Mapping[str, Saved]) -> None:
+    @_apart
+    def restore(self, files: Mapping[str, Saved]) -> None:
         aside = f"{REPLACED}/{os.urandom(8).hex()}"
         with self._root() as root:
             for path, saved in files.items():
