@@ -17,7 +17,7 @@ import apsw
 import msgspec
 import pytest
 
-from ordain.adapters.ledger.file import FORMAT
+from ordain.adapters.ledger.database import FORMAT
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId

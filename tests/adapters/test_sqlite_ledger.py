@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.adapters.ledger import writer as ledger_writer
-from ordain.adapters.ledger.file import RESERVE_BYTES, Reserve
+from ordain.adapters.ledger.database import RESERVE_BYTES, Reserve
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ledger import chain

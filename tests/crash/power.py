@@ -30,7 +30,7 @@ from unittest import mock
 
 import apsw
 
-from ordain.adapters.ledger import file as ledger_file
+from ordain.adapters.ledger import database as ledger_file
 from ordain.adapters.ledger import writer as ledger_writer
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.adapters.process.bash import BashShell

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.adapters.ledger.file import inspect
+from ordain.adapters.ledger.database import inspect
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.adapters.state.directory import shelf_path
 from ordain.core.ledger import chain

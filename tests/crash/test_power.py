@@ -19,7 +19,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ordain.adapters.ledger import file as ledger_file
+from ordain.adapters.ledger import database as ledger_file
 from ordain.adapters.state import directory as state_directory
 from tests.crash.power import (
     SECTOR,

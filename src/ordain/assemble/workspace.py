@@ -12,8 +12,8 @@ from typing import Any
 
 from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.ledger.backup import FileArchive
+from ordain.adapters.ledger.database import Reserve
 from ordain.adapters.ledger.empty import EmptyLedger
-from ordain.adapters.ledger.file import Reserve
 from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.host import LocalHost

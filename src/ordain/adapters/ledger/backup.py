@@ -15,20 +15,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from ordain.adapters.ledger.file import (
-    connect,
-    copy,
-    errors,
-    first,
-    foreign,
-    furnish,
-    inspect,
-    place_new,
-    real_place,
-    rows,
-    transaction,
-)
-from ordain.adapters.ledger.reader import EVENTS, Projection, entries, gone, open_to_look, record
+from ordain.adapters.ledger import database, reader
 from ordain.adapters.workspace.openat import sync
 from ordain.core.ledger import chain
 from ordain.core.ledger.link import Tip
@@ -62,7 +49,7 @@ _header_decoder = msgspec.json.Decoder(_Header, strict=True)
 _line_decoder = msgspec.json.Decoder(_Line, strict=True)
 
 _KEY = "SELECT value FROM secret WHERE name = 'seal'"
-_IN_ORDER = f"{EVENTS} ORDER BY position"
+_IN_ORDER = f"{reader.EVENTS} ORDER BY position"
 
 
 def backup(path: Path, target: Path, *, outputs: bool = True) -> chain.Tip:
@@ -72,12 +59,12 @@ def backup(path: Path, target: Path, *, outputs: bool = True) -> chain.Tip:
     the events alone and a key of its own, as a ledger from an export has. Raises `Refused` with E_LEDGER_BROKEN when a
     chain is not whole, and with E_LEDGER_EXISTS when something is there already.
     """
-    path, target = real_place(path), real_place(target)
-    with errors(path):
-        inspect(path)
-    with _new(target) as draft, closing(connect(draft)) as made:
-        with errors(path), closing(open_to_look(path)) as source:
-            copy(source, made)
+    path, target = database.real_place(path), database.real_place(target)
+    with database.errors(path):
+        database.inspect(path)
+    with _new(target) as draft, closing(database.connect(draft)) as made:
+        with database.errors(path), closing(reader.open_to_look(path)) as source:
+            database.copy(source, made)
         if not outputs:
             made.execute("DELETE FROM kept")
             made.execute("UPDATE secret SET value = randomblob(32) WHERE name = 'seal'")
@@ -106,15 +93,15 @@ def restore(source: Path, target: Path) -> chain.Tip:
     From an export nothing that was kept beside the chain comes back. Raises `Refused` with E_LEDGER_EXISTS when
     something is there already, with E_LEDGER_BROKEN when the source is not whole, E_LEDGER_FOREIGN when it is neither.
     """
-    source, target = real_place(source), real_place(target)
-    with errors(source), source.open("rb") as opened:
-        database = opened.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
-    with _new(target) as draft, closing(connect(draft)) as made:
-        with errors(source), transaction(made):
-            furnish(made)
-            projection = Projection()
-            if database:
-                with closing(open_to_look(source)) as connection:
+    source, target = database.real_place(source), database.real_place(target)
+    with database.errors(source), source.open("rb") as opened:
+        is_backup = opened.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+    with _new(target) as draft, closing(database.connect(draft)) as made:
+        with database.errors(source), database.transaction(made):
+            database.furnish(made)
+            projection = reader.Projection()
+            if is_backup:
+                with closing(reader.open_to_look(source)) as connection:
                     _take_backup(connection, made, projection)
             else:
                 _take_export(source, made, projection)
@@ -123,26 +110,27 @@ def restore(source: Path, target: Path) -> chain.Tip:
         return _verified(made)
 
 
-def _take_backup(source: apsw.Connection, made: apsw.Connection, projection: Projection) -> None:
+def _take_backup(source: apsw.Connection, made: apsw.Connection, projection: reader.Projection) -> None:
     """Everything that is verified, and the key with what is kept under it."""
     _verified(source)
-    events = entries(rows(source, _IN_ORDER))
-    record(made, projection, ((stream, chain.Row(seq, body, head)) for _, stream, seq, body, head in events))
-    made.execute("UPDATE secret SET value = ? WHERE name = 'seal'", first(source, _KEY))
-    made.executemany("INSERT INTO kept (seal, body) VALUES (?, ?)", rows(source, "SELECT seal, body FROM kept"))
+    events = reader.entries(database.rows(source, _IN_ORDER))
+    reader.record(made, projection, ((stream, chain.Row(seq, body, head)) for _, stream, seq, body, head in events))
+    made.execute("UPDATE secret SET value = ? WHERE name = 'seal'", database.first(source, _KEY))
+    kept = database.rows(source, "SELECT seal, body FROM kept")
+    made.executemany("INSERT INTO kept (seal, body) VALUES (?, ?)", kept)
 
 
-def _take_export(source: Path, made: apsw.Connection, projection: Projection) -> None:
+def _take_export(source: Path, made: apsw.Connection, projection: reader.Projection) -> None:
     """Every line, which must add up to what the header says."""
     with source.open("rb") as lines:
         try:
             header = _header_decoder.decode(lines.readline())
         except msgspec.DecodeError as error:
-            raise foreign(source) from error
+            raise database.foreign(source) from error
         if header.format != EXPORT_FORMAT:
             raise refuse("E_LEDGER_VERSION", f"{source} is an export of the format `{header.format}`.")
         try:
-            record(made, projection, map(_row, lines))
+            reader.record(made, projection, map(_row, lines))
         except (msgspec.DecodeError, ValueError) as error:
             raise _damaged(source, f"event {projection.checkpoint.size + 1} cannot be read: {error}") from error
     if (projection.checkpoint.size, projection.checkpoint.head.hex()) != (header.size, header.head):
@@ -156,12 +144,12 @@ def _row(line: bytes) -> tuple[str, chain.Row]:
 
 def _verified(connection: apsw.Connection) -> chain.Tip:
     """The checkpoint of a ledger, once every chain has proved whole and as long as it was recorded to be."""
-    verified = chain.verify_everything(entries(rows(connection, _IN_ORDER)))
+    verified = chain.verify_everything(reader.entries(database.rows(connection, _IN_ORDER)))
     for stream, seq in verified.broken.items():
         raise chain.broken(stream, seq)
     if verified.missing is not None:
-        raise gone(verified.missing)
-    for stream, size, head in rows(connection, "SELECT stream, size, head FROM streams"):
+        raise reader.gone(verified.missing)
+    for stream, size, head in database.rows(connection, "SELECT stream, size, head FROM streams"):
         if verified.tips.get(stream) != (size, head):
             raise chain.broken(stream, verified.tips.get(stream, chain.ORIGIN).size + 1)
     return verified.checkpoint
@@ -174,7 +162,7 @@ def _new(target: Path) -> Iterator[Path]:
     if os.path.lexists(target):
         raise taken
     try:
-        with errors(target), place_new(target) as draft:
+        with database.errors(target), database.place_new(target) as draft:
             yield draft
     except Refused as refused:
         if isinstance(refused.__cause__, FileExistsError):

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import apsw
 import msgspec
 
-from ordain.adapters.ledger.file import FOLD, FORMAT, WALK, connect_to_look, first, format_of, inspect, real_place, rows
+from ordain.adapters.ledger import database
 from ordain.core.ledger.link import Row, Tip, verify
 from ordain.core.plan.canonical import plan_from_bytes, plan_id
 from ordain.core.plan.model import Plan
@@ -95,10 +95,10 @@ def approved_plans(path: Path, now: Instant) -> list[tuple[PlanId, bool, Plan]] 
 def _looking(path: Path, look: Callable[[apsw.Connection], T | None]) -> T | None:
     """What somebody sees who looks at one moment of a ledger of the present format."""
     with suppress(apsw.Error, OSError, msgspec.MsgspecError, TypeError, ValueError, Refused):
-        path = real_place(path)
-        inspect(path)
-        with closing(connect_to_look(path, BUSY_TIMEOUT_MS)) as connection:
-            if format_of(path, connection) == FORMAT:
+        path = database.real_place(path)
+        database.inspect(path)
+        with closing(database.connect_to_look(path, BUSY_TIMEOUT_MS)) as connection:
+            if database.format_of(path, connection) == database.FORMAT:
                 connection.execute("BEGIN")
                 return look(connection)
     return None  # who reads it in full says what is wrong with it
@@ -112,8 +112,8 @@ def _trusted(connection: apsw.Connection) -> Glance | None:
 
 
 def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
-    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in rows(connection, _OPEN, (PLANS_MAX,))]
-    if any(one.fold != FOLD for one in stored):
+    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in database.rows(connection, _OPEN, (PLANS_MAX,))]
+    if any(one.fold != database.FOLD for one in stored):
         return None
     found = []
     for one in reversed(stored):
@@ -130,11 +130,11 @@ def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, b
 
 def _events(connection: apsw.Connection, stream: str) -> list[_Told]:
     """The events of a stream; raises ValueError where its chain is not whole."""
-    found = first(connection, _STAND, (stream,))
+    found = database.first(connection, _STAND, (stream,))
     if found is None:
         return []
     opened, size, head, last = found
-    stored = [Row(*row) for row in rows(connection, WALK, (opened, last, 0))][::-1]
+    stored = [Row(*row) for row in database.rows(connection, database.WALK, (opened, last, 0))][::-1]
     bodies = [msgspec.json.decode(row.body, type=_GlancedBody) for row in stored]
     whole = verify(stored, end=Tip(size, head)) is None
     if not whole or any((body.stream, body.seq) != (stream, at) for at, body in enumerate(bodies, 1)):

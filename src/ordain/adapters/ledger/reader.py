@@ -15,23 +15,7 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from ordain.adapters.ledger.file import (
-    BUSY_TIMEOUT_MS,
-    CHECKPOINT_EVERY,
-    EVENT,
-    FOLD,
-    FORMAT,
-    WALK,
-    connect,
-    connect_to_look,
-    copy,
-    first,
-    format_of,
-    furnish,
-    place_new,
-    rows,
-    transaction,
-)
+from ordain.adapters.ledger import database
 from ordain.core.ledger import chain
 from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.lineage.lineage import PlanState
@@ -41,11 +25,11 @@ from ordain.core.text.problem import Refused, refuse
 
 # --- Ledger reading --------------------------------------------------------------------------------------------------
 
-EVENTS = f"SELECT position, ifnull(stream, 0), {EVENT} FROM events"
+EVENTS = f"SELECT position, ifnull(stream, 0), {database.EVENT} FROM events"
 """The columns that `entries` takes."""
 
 _STAND = "SELECT opened, ifnull(size, 0), ifnull(head, x''), ifnull(last, 0) FROM streams WHERE stream = ?"
-_SCAN = f"SELECT {EVENT} FROM events WHERE stream = ?1 AND position <= ?2 AND seq >= ?3 ORDER BY seq DESC"
+_SCAN = f"SELECT {database.EVENT} FROM events WHERE stream = ?1 AND position <= ?2 AND seq >= ?3 ORDER BY seq DESC"
 
 
 class _Stored(msgspec.Struct):
@@ -59,7 +43,7 @@ _decoder, _states = msgspec.json.Decoder(_Stored), msgspec.json.Decoder(PlanStat
 
 def stand(connection: apsw.Connection, stream: str) -> tuple[int, chain.Tip, int] | None:
     """The number of a stream, where its chain ought to end, and the position of its last event; None if unknown."""
-    found = first(connection, _STAND, (stream,))
+    found = database.first(connection, _STAND, (stream,))
     return (found[0], chain.Tip(found[1], found[2]), found[3]) if found else None
 
 
@@ -74,8 +58,8 @@ def events_after(connection: apsw.Connection, stream: str, after: int) -> tuple[
     if after > end.size:
         return ()
     # Where the way back is damaged, all events are looked through: they may be whole, or tell what is not.
-    for query in (WALK, _SCAN):
-        back = [chain.Row(*row) for row in rows(connection, query, (opened, last, after))]
+    for query in (database.WALK, _SCAN):
+        back = [chain.Row(*row) for row in database.rows(connection, query, (opened, last, after))]
         try:
             return _verified(stream, back[::-1], after, end)
         except Refused:
@@ -110,9 +94,9 @@ def summary_of(connection: apsw.Connection, opened: int, stored: bytes) -> PlanS
     """What is kept about a plan; folded again from its events where another version kept it."""
     with suppress(msgspec.DecodeError, TypeError):
         found = _decoder.decode(stored)
-        if found.fold == FOLD:
+        if found.fold == database.FOLD:
             return PlanSummary(stream=found.stream, state=_states.decode(found.state))
-    named = first(connection, "SELECT stream FROM streams WHERE opened = ?", (opened,))
+    named = database.first(connection, "SELECT stream FROM streams WHERE opened = ?", (opened,))
     summary = None
     for recorded in events_after(connection, named[0], 0) if named else ():
         summary = summarise(summary, recorded)
@@ -135,20 +119,20 @@ def adds_up(parts: Iterable[bytes], seal: str, sealed: Callable[[bytes], str]) -
 
 def last_checkpoint(connection: apsw.Connection) -> chain.Tip:
     """The newest checkpoint that is remembered."""
-    row = first(connection, "SELECT position, digest FROM checkpoints ORDER BY position DESC LIMIT 1")
+    row = database.first(connection, "SELECT position, digest FROM checkpoints ORDER BY position DESC LIMIT 1")
     return chain.Tip(*row) if row else chain.ORIGIN
 
 
 def accounted(connection: apsw.Connection) -> bool:
     """Whether the streams have as many events between them as there are: else one of them may have been lost."""
     query = "SELECT coalesce(sum(size), 0) = (SELECT coalesce(max(position), 0) FROM events) FROM streams"
-    return bool(first(connection, query)[0])
+    return bool(database.first(connection, query)[0])
 
 
 def lost(connection: apsw.Connection, stream: str) -> bool:
     """Whether there are events of a stream that the table of streams does not know; looks through all of them."""
     query = "SELECT body, min(seq) FROM events WHERE stream NOT IN (SELECT opened FROM streams) GROUP BY stream"
-    for body, _ in rows(connection, query):
+    for body, _ in database.rows(connection, query):
         with suppress(msgspec.DecodeError, TypeError):
             if chain.place(body).stream == stream:
                 return True
@@ -206,7 +190,7 @@ class Projection:
         (recorded,) = chain.recorded(stream, (row,), start=before.tip, end=tip)
         self.checkpoint = chain.checkpoint((row.head,), self.checkpoint)
         position = self.checkpoint.size
-        if position % CHECKPOINT_EVERY == 0:
+        if position % database.CHECKPOINT_EVERY == 0:
             self._checkpoints.append(self.checkpoint)
         event = recorded.event
         self._names += [(name, stream) for name in ids_named(event)]
@@ -227,7 +211,7 @@ class Projection:
 
 def plan_row(opened: int, summary: PlanSummary) -> tuple[int, int, str | None, bytes]:
     """A summary as it is stored: what it is looked for by, and all of it."""
-    body = {"fold": FOLD, "stream": summary.stream, "state": summary.state}
+    body = {"fold": database.FOLD, "stream": summary.stream, "state": summary.state}
     return opened, int(summary.open), summary.document, _encoder.encode(body)
 
 
@@ -245,11 +229,11 @@ def rebuild(connection: apsw.Connection) -> int:
 
     Refuses, and leaves everything as it was, when a chain is broken or an event is missing.
     """
-    with transaction(connection):
+    with database.transaction(connection):
         projection = Projection()
         moved: list[tuple[int, int, int]] = []
-        query = f"SELECT position, stream, previous, {EVENT} FROM events ORDER BY position"
-        for position, stream, previous, seq, body, head in rows(connection, query):
+        query = f"SELECT position, stream, previous, {database.EVENT} FROM events ORDER BY position"
+        for position, stream, previous, seq, body, head in database.rows(connection, query):
             if position != projection.checkpoint.size + 1:
                 raise gone(projection.checkpoint.size + 1)
             placed = projection.take(_name(position, body), chain.Row(seq, body, head))
@@ -284,7 +268,7 @@ def gone(position: int) -> Refused:
 # new tables.
 
 _SET_ASIDE = "ALTER TABLE events RENAME TO events_1; ALTER TABLE streams RENAME TO streams_1; DROP TABLE names"
-_ROWS_1 = f"SELECT {EVENT} FROM events_1 WHERE stream = ? ORDER BY seq"
+_ROWS_1 = f"SELECT {database.EVENT} FROM events_1 WHERE stream = ? ORDER BY seq"
 _STRAYS = "SELECT stream FROM events WHERE stream NOT IN (SELECT stream FROM streams)"
 
 
@@ -293,8 +277,8 @@ def migrate(path: Path, connection: apsw.Connection) -> None:
 
     Refuses a ledger with a broken chain and leaves it alone. Who comes second finds it done.
     """
-    with transaction(connection):
-        if format_of(path, connection) != 1:
+    with database.transaction(connection):
+        if database.format_of(path, connection) != 1:
             return
         copy_aside(path)
         _convert(connection)
@@ -303,41 +287,41 @@ def migrate(path: Path, connection: apsw.Connection) -> None:
 def copy_aside(path: Path) -> None:
     """Keep the file as it is. Its writer holds it, so nobody writes; a second connection sees what was before."""
     with (
-        place_new(path.with_name(f"{path.name}.v1"), over=True) as draft,
-        closing(connect_to_look(path)) as source,
-        closing(connect(draft)) as target,
+        database.place_new(path.with_name(f"{path.name}.v1"), over=True) as draft,
+        closing(database.connect_to_look(path)) as source,
+        closing(database.connect(draft)) as target,
     ):
-        copy(source, target)
+        database.copy(source, target)
         target.pragma("journal_mode", "delete")
 
 
-def open_to_look(path: Path, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> apsw.Connection:
+def open_to_look(path: Path, busy_timeout_ms: int = database.BUSY_TIMEOUT_MS) -> apsw.Connection:
     """A connection that writes nothing to the file. An earlier format is shown in the present one, from memory."""
-    connection = connect_to_look(path, busy_timeout_ms)
+    connection = database.connect_to_look(path, busy_timeout_ms)
     try:
-        if format_of(path, connection) == FORMAT:
+        if database.format_of(path, connection) == database.FORMAT:
             return connection
         shown = apsw.Connection(":memory:")
-        copy(connection, shown)
+        database.copy(connection, shown)
     except BaseException:
         connection.close()
         raise
     connection.close()
-    with transaction(shown):
+    with database.transaction(shown):
         _convert(shown)
     return shown
 
 
 def _convert(connection: apsw.Connection) -> None:
     """The events in the order in which their streams were opened, which is as much as format 1 knew of it."""
-    for (stray,) in rows(connection, _STRAYS):
+    for (stray,) in database.rows(connection, _STRAYS):
         raise chain.broken(stray, 1)
-    ends = tuple(rows(connection, "SELECT stream, size, head FROM streams ORDER BY opened"))
+    ends = tuple(database.rows(connection, "SELECT stream, size, head FROM streams ORDER BY opened"))
     connection.execute(_SET_ASIDE)
-    furnish(connection)
+    database.furnish(connection)
     projection = Projection()
     for stream, size, head in ends:
-        found = [chain.Row(*row) for row in rows(connection, _ROWS_1, (stream,))]
+        found = [chain.Row(*row) for row in database.rows(connection, _ROWS_1, (stream,))]
         fault = chain.verify(found, end=chain.Tip(size, head))
         if fault is not None:
             raise chain.broken(stream, fault)

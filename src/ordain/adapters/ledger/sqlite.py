@@ -19,33 +19,7 @@ from typing import Any
 
 import apsw
 
-from ordain.adapters.ledger.file import (
-    BUSY_TIMEOUT_MS,
-    FORMAT,
-    Reserve,
-    connect,
-    create,
-    errors,
-    first,
-    format_of,
-    inspect,
-    real_place,
-    refusal,
-    rows,
-)
-from ordain.adapters.ledger.reader import (
-    EVENTS,
-    adds_up,
-    entries,
-    events_after,
-    last_checkpoint,
-    migrate,
-    open_to_look,
-    part_name,
-    rebuild,
-    stand,
-    summary_of,
-)
+from ordain.adapters.ledger import database, reader
 from ordain.adapters.ledger.writer import Request, Writer
 from ordain.adapters.process.spool import ROOM_BYTES
 from ordain.core.ledger import chain
@@ -76,32 +50,32 @@ class SqliteLedger:
 
     @classmethod
     def open(
-        cls, path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, reserve: Reserve | None = None
+        cls, path: Path, *, busy_timeout_ms: int = database.BUSY_TIMEOUT_MS, reserve: database.Reserve | None = None
     ) -> SqliteLedger:
         """Open the ledger in this file, which is made, readable by its owner only, when it is missing.
 
         A file of an earlier format is brought to the present one. One that cannot be written is opened to look at:
         every append is refused then. `reserve` is room on the disk to be used when there is no other.
         """
-        path = real_place(path)
-        with errors(path):
+        path = database.real_place(path)
+        with database.errors(path):
             if not path.is_symlink() and not path.exists():
-                create(path)
-            inspect(path)
+                database.create(path)
+            database.inspect(path)
             try:
                 writer: Writer | Exception = Writer(path, busy_timeout_ms, reserve)
                 connection = _connect(path, busy_timeout_ms)
             except _NOT_WRITABLE as error:
-                connection, writer = open_to_look(path, busy_timeout_ms), error
+                connection, writer = reader.open_to_look(path, busy_timeout_ms), error
             return cls(path, connection, writer)
 
     @classmethod
     def open_to_look(cls, path: Path) -> SqliteLedger:
         """Open the ledger in this file as it is, of whatever format: nothing is made, changed or brought up to date."""
-        path = real_place(path)
-        with errors(path):
-            inspect(path)
-            connection = open_to_look(path)
+        path = database.real_place(path)
+        with database.errors(path):
+            database.inspect(path)
+            connection = reader.open_to_look(path)
             return cls(path, connection, OSError("it was opened to be looked at"))
 
     @property
@@ -119,19 +93,19 @@ class SqliteLedger:
         if not appends:
             return ()
         if isinstance(self._writer, Exception):
-            raise refusal(self._path, self._writer)
+            raise database.refusal(self._path, self._writer)
         request = Request(at, appends, self.seal)
         self._writer.submit(request)
         return await request.answered()
 
     def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
         with self._reading() as connection:
-            return events_after(connection, stream, max(after, 0))
+            return reader.events_after(connection, stream, max(after, 0))
         return ()
 
     def size(self, stream: str) -> int:
         with self._reading() as connection:
-            found = stand(connection, stream)
+            found = reader.stand(connection, stream)
             return found[1].size if found else 0
         return 0
 
@@ -143,14 +117,15 @@ class SqliteLedger:
 
     def streams(self, prefix: str) -> Sequence[str]:
         with self._reading() as connection:
-            beyond = rows(connection, "SELECT stream, opened FROM streams WHERE stream >= ? ORDER BY stream", (prefix,))
+            query = "SELECT stream, opened FROM streams WHERE stream >= ? ORDER BY stream"
+            beyond = database.rows(connection, query, (prefix,))
             found = takewhile(lambda row: row[0].startswith(prefix), beyond)
             return tuple(stream for stream, _ in sorted(found, key=lambda row: row[1]))
         return ()
 
     def lookup(self, id_prefix: str) -> Sequence[tuple[str, str]]:
         with self._reading() as connection:
-            beyond = rows(connection, "SELECT id, stream FROM names WHERE id >= ? ORDER BY id", (id_prefix,))
+            beyond = database.rows(connection, "SELECT id, stream FROM names WHERE id >= ? ORDER BY id", (id_prefix,))
             return tuple(islice(takewhile(lambda row: row[0].startswith(id_prefix), beyond), LOOKUP_MAX))
         return ()
 
@@ -161,8 +136,8 @@ class SqliteLedger:
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
         query = f"SELECT opened, body FROM plans {where} ORDER BY opened DESC LIMIT ?2"
         with self._reading() as connection:
-            found = tuple(rows(connection, query, (document, -1 if newest is None else newest)))[::-1]
-            summaries = (summary_of(connection, opened, body) for opened, body in found)
+            found = tuple(database.rows(connection, query, (document, -1 if newest is None else newest)))[::-1]
+            summaries = (reader.summary_of(connection, opened, body) for opened, body in found)
             return tuple(summary for summary in summaries if summary is not None)
         return ()
 
@@ -171,21 +146,22 @@ class SqliteLedger:
 
     def checkpoint(self) -> chain.Tip:
         with self._reading() as connection:
-            start = last_checkpoint(connection)
-            heads = rows(connection, "SELECT head FROM events WHERE position > ? ORDER BY position", (start.size,))
+            start = reader.last_checkpoint(connection)
+            query = "SELECT head FROM events WHERE position > ? ORDER BY position"
+            heads = database.rows(connection, query, (start.size,))
             return chain.checkpoint((head for (head,) in heads), start)
         return chain.ORIGIN
 
     def everything(self) -> Iterator[chain.Entry]:
-        return entries(self._stored())
+        return reader.entries(self._stored())
 
     def _stored(self) -> Iterator[tuple[int, int, int, bytes, bytes]]:
         """Bit by bit: what has arrived never changes, so that nothing need be held still meanwhile."""
-        query = f"{EVENTS} WHERE position > ? AND position <= ? LIMIT ?"
+        query = f"{reader.EVENTS} WHERE position > ? AND position <= ? LIMIT ?"
         (end,), position = self._first("SELECT coalesce(max(position), 0) FROM events"), 0
         while True:
             with self._reading() as connection:
-                found = tuple(rows(connection, query, (position, end, CHUNK)))
+                found = tuple(database.rows(connection, query, (position, end, CHUNK)))
             if not found:
                 return
             yield from found
@@ -209,16 +185,17 @@ class SqliteLedger:
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         # A part that is gone while a later one is there was taken away.
-        if self._first("SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", part_name(seal, 0), f"{seal}/:") is None:
+        names = (reader.part_name(seal, 0), f"{seal}/:")
+        if self._first("SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", *names) is None:
             return None
-        if not adds_up(self._parts(seal), seal, self.seal):
+        if not reader.adds_up(self._parts(seal), seal, self.seal):
             raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
         return self._parts(seal)
 
     def _parts(self, seal: str) -> Iterator[bytes]:
         """One at a time: what is kept never changes, and nobody is held up while somebody reads."""
         for number in count():
-            row = self._first("SELECT body FROM kept WHERE seal = ?", part_name(seal, number))
+            row = self._first("SELECT body FROM kept WHERE seal = ?", reader.part_name(seal, number))
             if row is None:
                 return
             yield bytes(row[0])
@@ -237,9 +214,9 @@ class SqliteLedger:
         Raises `Refused` with E_LEDGER_BROKEN when a chain is not whole; then nothing was changed.
         """
         if isinstance(self._writer, Exception):
-            raise refusal(self._path, self._writer)
-        with self._reader, errors(self._path):
-            return rebuild(self._connection)
+            raise database.refusal(self._path, self._writer)
+        with self._reader, database.errors(self._path):
+            return reader.rebuild(self._connection)
 
     def let_go(self) -> None:
         """Close one that was only looked at, where nobody can wait."""
@@ -255,7 +232,7 @@ class SqliteLedger:
 
     def _first(self, query: str, *bindings: Any) -> Any:
         with self._reading() as connection:
-            return first(connection, query, bindings)
+            return database.first(connection, query, bindings)
         return None
 
     @contextmanager
@@ -275,15 +252,15 @@ class SqliteLedger:
             except UnicodeEncodeError:
                 return
             except apsw.Error as error:
-                raise refusal(self._path, error) from error
+                raise database.refusal(self._path, error) from error
 
 
 def _connect(path: Path, busy_timeout_ms: int) -> apsw.Connection:
     """A connection to a ledger of the present format that can be written."""
-    connection = connect(path, busy_timeout_ms)
+    connection = database.connect(path, busy_timeout_ms)
     try:
-        if format_of(path, connection) != FORMAT:
-            migrate(path, connection)
+        if database.format_of(path, connection) != database.FORMAT:
+            reader.migrate(path, connection)
         if connection.pragma("journal_mode", "wal") != "wal":
             raise refuse("E_LEDGER_IO", f"The ledger {path} cannot be used on this file system: no write-ahead log.")
         if connection.readonly("main"):

@@ -21,30 +21,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from ordain.adapters.ledger.file import (
-    BUSY,
-    CHECKPOINT_EVERY,
-    Reserve,
-    connect,
-    first,
-    identity,
-    refusal,
-    rows,
-    transaction,
-)
-from ordain.adapters.ledger.reader import (
-    NAME,
-    OPEN,
-    RECORD,
-    REMEMBER,
-    SUMMARISE,
-    accounted,
-    last_checkpoint,
-    lost,
-    part_name,
-    plan_row,
-    summary_of,
-)
+from ordain.adapters.ledger import database, reader
 from ordain.core.ledger import chain
 from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.plan.value import Instant
@@ -130,11 +107,11 @@ class _Known(msgspec.Struct):
 class Writer:
     """The one writer of this process for one file. It is closed with nothing left waiting."""
 
-    def __init__(self, path: Path, busy_timeout_ms: int, reserve: Reserve | None = None) -> None:
+    def __init__(self, path: Path, busy_timeout_ms: int, reserve: database.Reserve | None = None) -> None:
         self.commits = 0
         self.quick_s = QUICK_S
         self._path = path
-        self._identity = identity(path)
+        self._identity = database.identity(path)
         self._busy_timeout_ms = busy_timeout_ms
         self._reserve = reserve
         self._connection: apsw.Connection | None = None
@@ -202,7 +179,7 @@ class Writer:
             group = self._take()
         try:
             answers = self._commit(group, busy_timeout_ms=0)
-        except BUSY:
+        except database.BUSY:
             with self._changed:
                 self._waiting[:0] = group
                 self._leave_to_thread()
@@ -231,9 +208,9 @@ class Writer:
                     group, self._left_to_thread = self._take(), False
                 try:
                     answers = self._commit(group, self._busy_timeout_ms)
-                except BUSY as error:
+                except database.BUSY as error:
                     # Nothing was begun, and the next request may try.
-                    answers = [refusal(self._path, error) for _ in group]
+                    answers = [database.refusal(self._path, error) for _ in group]
             _settle(zip(group, answers, strict=True))
 
     def _take(self) -> list[Request]:
@@ -243,7 +220,7 @@ class Writer:
     def _commit(self, group: list[Request], busy_timeout_ms: int) -> list[_Answer]:
         """Write a group in one transaction. Raises one of `BUSY` when another process holds the file."""
         if self._fault is not None:
-            return [refusal(self._path, self._fault) for _ in group]
+            return [database.refusal(self._path, self._fault) for _ in group]
         known, self._known = self._known, None
         try:
             connection = self._connect()
@@ -257,11 +234,11 @@ class Writer:
                 if self._reserve is None or connection.in_transaction or not self._reserve.give_up():
                     raise
                 answers, known = _write(connection, group, None)
-        except BUSY:
+        except database.BUSY:
             raise
         except Exception as error:
             self._fault = error
-            return [refusal(self._path, error) for _ in group]
+            return [database.refusal(self._path, error) for _ in group]
         self._known = known
         if not any(request.artifacts for request in group):  # those say nothing about the others
             self._usual_s += (time.perf_counter() - began - self._usual_s) / 8
@@ -270,20 +247,20 @@ class Writer:
 
     def _connect(self) -> apsw.Connection:
         if self._connection is None:
-            self._connection = connect(self._path, self._busy_timeout_ms)
+            self._connection = database.connect(self._path, self._busy_timeout_ms)
             if self._reserve is not None:
                 self._reserve.set_aside()
         # SQLite goes on writing to a file that was deleted or replaced; those events would be gone with it.
-        if identity(self._path) != self._identity:
+        if database.identity(self._path) != self._identity:
             raise OSError("the file was replaced while it was in use")
         return self._connection
 
 
 def _write(connection: apsw.Connection, group: list[Request], known: _Known | None) -> tuple[list[_Answer], _Known]:
     """One transaction: the answers, and what is known of the file then."""
-    with transaction(connection):
+    with database.transaction(connection):
         if known is None or known.version != connection.data_version():
-            known = _Known(version=0, position=first(connection, _END)[0])
+            known = _Known(version=0, position=database.first(connection, _END)[0])
         batch = _Batch(connection, known)
         answers = [batch.answer(request) for request in group]
         batch.write()
@@ -356,49 +333,49 @@ class _Batch:
             else:
                 moved.append((stand.size, stream.last, stand.head, stand.epoch, opened))
             if stream.summary is not None:
-                plans.append(plan_row(opened, stream.summary))
+                plans.append(reader.plan_row(opened, stream.summary))
         for statement, listed in (
-            (RECORD, self._rows),
-            (OPEN, new),
+            (reader.RECORD, self._rows),
+            (reader.OPEN, new),
             (_MOVE, moved),
-            (SUMMARISE, plans),
-            (NAME, self._names),
+            (reader.SUMMARISE, plans),
+            (reader.NAME, self._names),
             (_KEEP, self._kept),
         ):
             if listed:
                 self._connection.executemany(statement, listed)
         for artifact in self._artifacts:
-            parts = ((part_name(artifact.seal, number), part) for number, part in enumerate(artifact.parts()))
+            parts = ((reader.part_name(artifact.seal, number), part) for number, part in enumerate(artifact.parts()))
             self._connection.executemany(_KEEP, parts)
-        if known.position // CHECKPOINT_EVERY > self._began_at // CHECKPOINT_EVERY:
+        if known.position // database.CHECKPOINT_EVERY > self._began_at // database.CHECKPOINT_EVERY:
             self._remember_checkpoints()
         if len(known.streams) > REMEMBERED_STREAMS:
             known.streams.clear()
 
     def _stream(self, name: str) -> _Stream:
         """Where a stream stands that we know nothing of yet. A chain that is visibly broken is not made longer."""
-        row = first(self._connection, _STAND, (name,))
+        row = database.first(self._connection, _STAND, (name,))
         if row is None:
             if self._known.accounted is None:
-                self._known.accounted = accounted(self._connection)
-            if not self._known.accounted and lost(self._connection, name):
+                self._known.accounted = reader.accounted(self._connection)
+            if not self._known.accounted and reader.lost(self._connection, name):
                 raise chain.broken(name, 1)
             return _UNOPENED
         opened, size, head, epoch, last, summary = row
-        if first(self._connection, _LAST, (last,)) != (opened, size, head):
+        if database.first(self._connection, _LAST, (last,)) != (opened, size, head):
             raise chain.broken(name, max(size, 1))
         stand = chain.Stand(size, head, epoch)
         return _Stream(
-            opened, stand, last, summary_of(self._connection, opened, summary) if summary is not None else None
+            opened, stand, last, reader.summary_of(self._connection, opened, summary) if summary is not None else None
         )
 
     def _remember_checkpoints(self) -> None:
         """One for every so many events that have come to be since the last one that is remembered."""
-        tip = last_checkpoint(self._connection)
-        while (end := tip.size + CHECKPOINT_EVERY) <= self._known.position:
-            heads = rows(self._connection, _HEADS, (tip.size, end))
+        tip = reader.last_checkpoint(self._connection)
+        while (end := tip.size + database.CHECKPOINT_EVERY) <= self._known.position:
+            heads = database.rows(self._connection, _HEADS, (tip.size, end))
             tip = chain.checkpoint((head for (head,) in heads), tip)
-            self._connection.execute(REMEMBER, tip)
+            self._connection.execute(reader.REMEMBER, tip)
 
 
 def _settle(answered: Iterable[tuple[Request, _Answer]], here: asyncio.AbstractEventLoop | None = None) -> None:
