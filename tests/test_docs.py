@@ -286,13 +286,3 @@ def fault_of(line: str) -> str | None:
     except click.UsageError as error:
         return error.format_message()
     return None
-
-
-@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/*.md"])
-def test_files_of_ours_that_pages_name_are_there(page: str) -> None:
-    names = {path.name for folder in ("src", "tests", "tools", "bench") for path in (ROOT / folder).rglob("*.py")}
-    shown = {"conftest.py", "json.py", "sitecustomize.py", "setup.py", "yaml.py"}
-    for path in ROOT.glob(page):
-        for name in re.findall(r"`([a-z_/]+\.py)`", path.read_text()):
-            there = (ROOT / name).exists() or (ROOT / "src/ordain" / name).exists()
-            assert there or name in names | shown, f"{path.name} names {name}, which is not there"

@@ -1,4 +1,5 @@
-"""The layer drawing in docs/architecture.md against the real imports, so that the drawing cannot lie."""
+"""The layer drawing in docs/architecture.md against the real imports, so that the drawing cannot lie; and the files and
+names of code that pages for contributors tell of, against those that there are."""
 
 import ast
 import functools
@@ -191,3 +192,75 @@ def test_a_command_loads_no_library_of_an_extra_that_it_does_not_use_and_nothing
         text=True,
     )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "[]")
+
+
+# --- Pages for contributors ------------------------------------------------------------------------------------------
+
+PAGES = ("AGENTS.md", "CONTRIBUTING.md", "README.md", "docs/architecture.md", "docs/style.md")
+FOR_USERS = ("SECURITY.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+OTHERS = {"ordain.toml", "tidy.plan.md", "src/helper.py", "tests/helper.py"}
+"""Files of users."""
+
+
+def spans(page: str) -> list[tuple[int, str, str]]:
+    """What stands between backticks: its line, what comes before it there, and itself. Blocks of code are left out."""
+    found, fenced = [], False
+    for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+        fenced ^= line.startswith("```")
+        if not fenced:
+            found += [(number, line[: one.start()], one[1]) for one in re.finditer(r"(?<!`)`([^`]+)`(?!`)", line)]
+    return found
+
+
+def place_of(path: str) -> Path | None:
+    """A file or folder by its name from the root of the repository or of the package."""
+    return next((one for one in (ROOT / path, SOURCE / "ordain" / path) if one.exists()), None)
+
+
+def is_in_a_room(name: str) -> bool:
+    room, deeper, _ = name.partition("/")
+    return bool(room and deeper) and re.fullmatch(r"\w[\w./-]+", name) is not None and place_of(room) is not None
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    stale = [
+        f"{page}:{number}: no `{name}`; write where it is now, from the root or from src/ordain"
+        for number, _, name in spans(page)
+        if re.fullmatch(r"[\w./-]+\.(py|toml|md|json|txt|lock)|[a-z][\w./-]*/", name) or is_in_a_room(name)
+        if name not in OTHERS and "NAME" not in name and place_of(name) is None
+    ]
+    assert not stale, "\n".join(stale)
+
+
+@pytest.mark.parametrize("page", sorted({*FOR_USERS} - {*PAGES}))
+def test_every_file_of_ours_that_a_page_for_users_names_is_there(page: str) -> None:
+    stale = [
+        f"{page}:{number}: no `{name}`; write where it is now"
+        for number, _, name in spans(page)
+        if re.fullmatch(r"[\w.-]+/[\w./-]+\.py", name) and name not in OTHERS and place_of(name) is None
+    ]
+    assert not stale, "\n".join(stale)
+
+
+@functools.cache
+def words_of_the_code() -> frozenset[str]:
+    """Every word of the code; of those with a capital only what is defined."""
+    text = "\n".join(path.read_text() for name in ("src", "tests", "tools") for path in (ROOT / name).rglob("*.py"))
+    defined = re.findall(r"^\s*class (\w+)|^(\w+)(?:: [^=\n]+)? = ", text, re.MULTILINE)
+    plain = {word for word in re.findall(r"\w+", text) if not re.match(r"[A-Z][a-z]", word)}
+    return frozenset(plain.union(*defined))
+
+
+def test_every_name_of_code_in_the_architecture_is_there() -> None:
+    """A function or class by its name; one with a file behind it (`name` (`file.py`)) is in that file."""
+    page, stale = "docs/architecture.md", []
+    for number, around, name in spans(page):
+        missing = [word for word in name.split(".") if word not in words_of_the_code()]
+        if re.fullmatch(r"[A-Za-z_][\w.]*", name) and place_of(name) is None and name not in OTHERS and missing:
+            stale.append(f"{page}:{number}: no code has `{name}`")
+        path = place_of(name) if name.endswith(".py") else None
+        behind = re.search(r"`([A-Za-z_][\w.]*)` \($", around)
+        if path is not None and behind and behind[1].rpartition(".")[2] not in re.findall(r"\w+", path.read_text()):
+            stale.append(f"{page}:{number}: `{behind[1]}` is not in `{name}`")
+    assert not stale, "\n".join(stale)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ROOT / "tests" / "mutants"
-COPIED = ("src", "tests", "tools", "examples", "docs", "bench", "pyproject.toml", "README.md", "SECURITY.md")
+COPIED = ("src", "tests", "tools", "examples", "docs", "bench", "*.toml", "*.md")
 WORKERS = 2
 TIMEOUT_S = 300
 
@@ -52,12 +52,11 @@ def read_mutants(areas: Iterable[str] = ()) -> list[Mutant]:
 
 def copy_tree(into: Path) -> Path:
     """A copy of what the tests need."""
-    for name in COPIED:
-        source = ROOT / name
+    for source in (path for name in COPIED for path in ROOT.glob(name)):
         if source.is_dir():
-            shutil.copytree(source, into / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-        elif source.exists():
-            shutil.copy2(source, into / name)
+            shutil.copytree(source, into / source.name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+        else:
+            shutil.copy2(source, into / source.name)
     return into
 
 
