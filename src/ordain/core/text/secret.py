@@ -152,7 +152,7 @@ HEAD_MAX = 5100
 """How many bytes the head of a shape takes at most, with what must follow it: a JSON web token's takes the most."""
 
 
-class TokenShape(msgspec.Struct, frozen=True, kw_only=True):
+class TokenShape(msgspec.Struct, frozen=True):
     """One kind of token."""
 
     what: str
@@ -175,50 +175,35 @@ def compiled(pattern: bytes) -> re.Pattern[bytes]:
     return re.compile(pattern)
 
 
+_WORD, _DASHED, _DOTTED = rb"[A-Za-z0-9_]", rb"[A-Za-z0-9_-]", rb"[A-Za-z0-9_.-]"
+
 SHAPES = (
-    TokenShape(what="a key of AWS", begins=(b"AKIA", b"ASIA"), head=rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    TokenShape("a key of AWS", (b"AKIA", b"ASIA"), rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     TokenShape(
-        what="a token of GitHub",
-        begins=(b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"),
-        head=rb"gh[pousr]_[A-Za-z0-9]{36}",
-        more=rb"[A-Za-z0-9_]",
+        "a token of GitHub", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), rb"gh[pousr]_[A-Za-z0-9]{36}", _WORD
     ),
+    TokenShape("a token of GitHub", (b"github_pat_",), rb"github_pat_[A-Za-z0-9_]{22}", _WORD),
+    TokenShape("a token of GitLab", (b"glpat-",), rb"glpat-[A-Za-z0-9_-]{20}", _DOTTED),
     TokenShape(
-        what="a token of GitHub",
-        begins=(b"github_pat_",),
-        head=rb"github_pat_[A-Za-z0-9_]{22}",
-        more=rb"[A-Za-z0-9_]",
-    ),
-    TokenShape(
-        what="a token of GitLab", begins=(b"glpat-",), head=rb"glpat-[A-Za-z0-9_-]{20}", more=rb"[A-Za-z0-9_.-]"
-    ),
-    TokenShape(
-        what="a key of a model's provider",
-        begins=(b"sk-",),
+        "a key of a model's provider",
+        (b"sk-",),
         # Words with dashes between them are a step's id or a path: a provider's mark or a long word, digits and
         # capitals tell a key.
-        head=rb"sk-(?:(?:(?=(?:proj|ant|svcacct|admin|or|lf|None)-[A-Za-z0-9_-]{0,40}[0-9])"
+        rb"sk-(?:(?:(?=(?:proj|ant|svcacct|admin|or|lf|None)-[A-Za-z0-9_-]{0,40}[0-9])"
         rb"|(?=(?:[A-Za-z0-9_]{0,40}-){0,4}(?=[A-Za-z_]{0,15}[0-9])[A-Za-z0-9_]{16}))"
         rb"(?=[A-Za-z0-9_-]{0,40}[A-Z])[A-Za-z0-9_-]{20}"
         rb"|(?:[a-z0-9]{1,8}-){0,3}[A-Za-z0-9_]{24})",
-        more=rb"[A-Za-z0-9_-]",
+        _DASHED,
     ),
+    TokenShape("a token of this program's own server", (b"ordain_mcp_",), rb"ordain_mcp_[A-Za-z0-9_-]{20}", _DASHED),
+    TokenShape("a token of Slack", (b"xox",), rb"xox[baprs]-[A-Za-z0-9-]{10}", rb"[A-Za-z0-9-]"),
+    TokenShape("a private key", (b"-----BEGIN ",), rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", block=True),
+    TokenShape("a key of Google", (b"AIza",), rb"AIza[A-Za-z0-9_-]{35}", _DASHED),
     TokenShape(
-        what="a token of this program's own server",
-        begins=(b"ordain_mcp_",),
-        head=rb"ordain_mcp_[A-Za-z0-9_-]{20}",
-        more=rb"[A-Za-z0-9_-]",
-    ),
-    TokenShape(what="a token of Slack", begins=(b"xox",), head=rb"xox[baprs]-[A-Za-z0-9-]{10}", more=rb"[A-Za-z0-9-]"),
-    TokenShape(
-        what="a private key", begins=(b"-----BEGIN ",), head=rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", block=True
-    ),
-    TokenShape(what="a key of Google", begins=(b"AIza",), head=rb"AIza[A-Za-z0-9_-]{35}", more=rb"[A-Za-z0-9_-]"),
-    TokenShape(
-        what="a JSON web token",
-        begins=(b"eyJ",),
-        head=rb"eyJ[A-Za-z0-9_-]{8,1000}+\.eyJ[A-Za-z0-9_-]{8,4000}+\.[A-Za-z0-9_-]{8}",
-        more=rb"[A-Za-z0-9_.-]",
+        "a JSON web token",
+        (b"eyJ",),
+        rb"eyJ[A-Za-z0-9_-]{8,1000}+\.eyJ[A-Za-z0-9_-]{8,4000}+\.[A-Za-z0-9_-]{8}",
+        _DOTTED,
     ),
 )
 """What gives itself away wherever it stands."""
@@ -227,30 +212,21 @@ _REFERENCE = rb"\$(?:[A-Za-z_][A-Za-z0-9_]{0,99}|\{[^{}\s]{1,100}\}|\([^()]{1,10
 _PLACEHOLDER = rb"(?:\{{1,2} ?[A-Za-z_][A-Za-z0-9_.]{0,99} ?\}{1,2}|%\([A-Za-z_]\w{0,99}\)s)"
 
 CREDENTIALS = (
+    TokenShape("a private key", (b"-----BEGIN ",), rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY BLOCK-----", block=True),
     TokenShape(
-        what="a private key",
-        begins=(b"-----BEGIN ",),
-        head=rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY BLOCK-----",
-        block=True,
-    ),
-    TokenShape(
-        what="the credentials of a request",
-        within=True,
-        begins=(b"uthorization", b"UTHORIZATION"),
-        head=rb"(?i:uthorization)[\"'\\]{0,3}[ \t]{0,3}:[ \t]{0,3}[\"'\\]{0,3}"
+        "the credentials of a request",
+        (b"uthorization", b"UTHORIZATION"),
+        rb"(?i:uthorization)[\"'\\]{0,3}[ \t]{0,3}:[ \t]{0,3}[\"'\\]{0,3}"
         rb"(?:(?i:basic|bearer|negotiate|token)[ \t]{1,3}([A-Za-z0-9._~+/=-]{8})|([A-Za-z0-9._~+/=-]{16}))",
-        more=rb"[A-Za-z0-9._~+/=-]",
+        rb"[A-Za-z0-9._~+/=-]",
+        within=True,
     ),
     TokenShape(
-        what="the password in an address",
-        within=True,
-        begins=(b"://",),
+        "the password in an address",
+        (b"://",),
         # One that is only named (`$PASSWORD`, `{password}`) is no secret, and whoever approves a command must see it.
-        head=rb"://[^\s/?#:@\"'<>\\]{0,200}:(?!(?:"
-        + _REFERENCE
-        + rb"|"
-        + _PLACEHOLDER
-        + rb")@)([^\s/?#\"'<>\\]{1,200})@",
+        rb"://[^\s/?#:@\"'<>\\]{0,200}:(?!(?:%b|%b)@)([^\s/?#\"'<>\\]{1,200})@" % (_REFERENCE, _PLACEHOLDER),
+        within=True,
     ),
 )
 """What is secret for where it stands."""
