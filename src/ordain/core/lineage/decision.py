@@ -47,7 +47,7 @@ from ordain.core.text.schema import Matches
 # --- Decision --------------------------------------------------------------------------------------------------------
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class Choice(msgspec.Struct, frozen=True):
     """One possible answer: its word, what it means, and what whoever gives it takes upon themselves."""
 
     word: str
@@ -106,48 +106,38 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 _AGAIN = "It is carried out again, and what an earlier attempt did is not taken back."
 _UNVERIFIED = "It counts as passed without evidence, and every report says: unverified."
 _DID_NOT = Choice(
-    word="did-not",
-    meaning="its effect is not there; run it again",
-    consequence="If its effect is there after all, it happens a second time: nothing checks that.",
+    "did-not",
+    "its effect is not there; run it again",
+    "If its effect is there after all, it happens a second time: nothing checks that.",
 )
 _SKIP = Choice(
-    word=SKIP,
-    meaning="go on without it",
-    consequence="Steps that need it go on as if it were done; what it left behind is not looked at.",
+    SKIP, "go on without it", "Steps that need it go on as if it were done; what it left behind is not looked at."
 )
-_PASS = Choice(
-    word="pass",
-    meaning="it is done; recorded as passed by your decision, not by evidence",
-    consequence=_UNVERIFIED,
-)
-_ABORT = Choice(
-    word="abort",
-    meaning="end the run as failed",
-    consequence="Nothing more is begun, and what was done is not taken back.",
-)
+_PASS = Choice("pass", "it is done; recorded as passed by your decision, not by evidence", _UNVERIFIED)
+_ABORT = Choice("abort", "end the run as failed", "Nothing more is begun, and what was done is not taken back.")
 
 
 _ALLOW = Choice(
-    word="allow",
-    meaning="it may be done, exactly as shown",
-    consequence="It is carried out; were its arguments to change, you would be asked again.",
+    "allow",
+    "it may be done, exactly as shown",
+    "It is carried out; were its arguments to change, you would be asked again.",
 )
 _DENY = Choice(
-    word="deny",
-    meaning="it must not be done",
-    consequence="It is skipped, and steps that need it are not begun; what it is part of cannot pass.",
+    "deny",
+    "it must not be done",
+    "It is skipped, and steps that need it are not begun; what it is part of cannot pass.",
 )
 _UNLIMITED = Choice(
-    word="unlimited",
-    meaning="go on without this limit for the rest of this run",
-    consequence="Nothing asks about it again in this run, whatever is spent.",
+    "unlimited",
+    "go on without this limit for the rest of this run",
+    "Nothing asks about it again in this run, whatever is spent.",
 )
 
 
 _CANNOT = Choice(
-    word=CANNOT,
-    meaning="it cannot be done; say why",
-    consequence="Your reason is shown, and a person decides: another try, without it, or the end of the run.",
+    CANNOT,
+    "it cannot be done; say why",
+    "Your reason is shown, and a person decides: another try, without it, or the end of the run.",
 )
 
 
@@ -155,30 +145,26 @@ def _retry(policy: FailurePolicy) -> Choice:
     """Another try begins the policy's count anew."""
     attempts = policy.max_attempts if isinstance(policy, Retry) else 1
     meaning = "one more attempt" if attempts == 1 else f"up to {attempts} more attempts, as its failure policy has it"
-    return Choice(word="retry", meaning=meaning, consequence=_AGAIN)
+    return Choice("retry", meaning, _AGAIN)
 
 
 def _done(*, checked: bool) -> Choice:
     return Choice(
-        word=DONE,
-        meaning="it is done" if checked else "it is done; recorded as passed by your word, not by evidence",
-        consequence="Its contract is run then, and only that passes it." if checked else _UNVERIFIED,
+        DONE,
+        "it is done" if checked else "it is done; recorded as passed by your word, not by evidence",
+        "Its contract is run then, and only that passes it." if checked else _UNVERIFIED,
     )
 
 
 def _extend(amount: str) -> Choice:
-    return Choice(
-        word="extend",
-        meaning=f"allow another {amount}",
-        consequence="The run goes on, and asks again when that is reached.",
-    )
+    return Choice("extend", f"allow another {amount}", "The run goes on, and asks again when that is reached.")
 
 
 def _happened(*, checked: bool) -> Choice:
     return Choice(
-        word="happened",
-        meaning="its effect is there; go on (its contract, if any, is run now)",
-        consequence="Its contract is run now, and only that passes it." if checked else _UNVERIFIED,
+        "happened",
+        "its effect is there; go on (its contract, if any, is run now)",
+        "Its contract is run now, and only that passes it." if checked else _UNVERIFIED,
     )
 
 

@@ -22,13 +22,7 @@ from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import Try, with_try
 from ordain.core.run.event import BudgetReached
-from ordain.core.run.group import (
-    Group,
-    Made,
-    Member,
-    nested_plan_of,
-    repeated,
-)
+from ordain.core.run.group import Group, Made, Member, nested_plan_of, repeated
 from ordain.core.run.spending import RUN, Account, account_of, new_account
 from ordain.core.run.step_event import (
     Evidence,

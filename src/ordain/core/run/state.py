@@ -24,15 +24,7 @@ from ordain.core.run.event import (
     RunOpened,
     RunPaused,
 )
-from ordain.core.run.group import (
-    Group,
-    Member,
-    fallback_members,
-    item_members,
-    nested_members,
-    nested_plan_of,
-    within,
-)
+from ordain.core.run.group import Group, Member, fallback_members, item_members, nested_members, nested_plan_of, within
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import SETTLED, IllegalTransition, RunState, StepRecord
 from ordain.core.run.spending import RUN, owner_of

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -230,22 +231,24 @@ def _wrong_kind(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[s
         yield f"{place} should be {_shown(schema['const'])}"
 
 
+_BOUNDS: tuple[tuple[str, Callable[[float, float], bool], str], ...] = (
+    ("minimum", operator.lt, "at least"),
+    ("maximum", operator.gt, "at most"),
+    ("exclusiveMinimum", operator.le, "more than"),
+    ("exclusiveMaximum", operator.ge, "less than"),
+)
+
+
 def _wrong_number(schema: Mapping[str, Any], value: float, place: str) -> Iterator[str]:
-    if "minimum" in schema and value < schema["minimum"]:
-        yield f"{place} should be at least {schema['minimum']}"
-    if "maximum" in schema and value > schema["maximum"]:
-        yield f"{place} should be at most {schema['maximum']}"
-    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
-        yield f"{place} should be more than {schema['exclusiveMinimum']}"
-    if "exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"]:
-        yield f"{place} should be less than {schema['exclusiveMaximum']}"
-    if "multipleOf" in schema and not _divides(schema["multipleOf"], value):
-        yield f"{place} should be a multiple of {schema['multipleOf']}"
-
-
-def _divides(step: float, value: float) -> bool:
-    """Whether a number is so many times the other: of the numbers as they are written, for no float is 0.1."""
-    return (isinstance(value, int) or math.isfinite(value)) and Fraction(str(value)) % Fraction(str(step)) == 0
+    for name, is_beyond, words in _BOUNDS:
+        if name in schema and is_beyond(value, schema[name]):
+            yield f"{place} should be {words} {schema[name]}"
+    if "multipleOf" in schema:
+        step = schema["multipleOf"]
+        finite = isinstance(value, int) or math.isfinite(value)
+        # Of the numbers as they are written, for no float is 0.1.
+        if not finite or Fraction(str(value)) % Fraction(str(step)) != 0:
+            yield f"{place} should be a multiple of {step}"
 
 
 def _wrong_size(schema: Mapping[str, Any], size: int, of: str, place: str, unit: str) -> Iterator[str]:
