@@ -19,7 +19,7 @@ import pytest
 
 from ordain.assemble.workspace import open_workspace
 from ordain.core.run.event import RequestRefused
-from ordain.interfaces.hook.plan_exit import EXAMPLE
+from ordain.interfaces.hook.full import EXAMPLE
 from tests.agents.clients import NODE
 from tests.agents.conversation import Astray, Call, Conversation, Result, Said, Script
 from tests.agents.hosts import HOSTS

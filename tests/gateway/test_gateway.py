@@ -332,7 +332,7 @@ def test_one_server_of_the_older_era_brings_all_to_it(site: Site) -> None:
 
 @pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_what_ours_can_do_is_what_is_said_before_it_is_started(site: Site) -> None:
-    from ordain.interfaces.gateway.own import OWN_CAPABILITIES
+    from ordain.interfaces.gateway.greeting import OWN_CAPABILITIES
 
     for era in (LEGACY, MODERN):
         with Pipe((*GATEWAY[:-1],), site.path, era) as pipe:
@@ -344,7 +344,7 @@ def test_what_ours_can_do_is_what_is_said_before_it_is_started(site: Site) -> No
 def test_the_first_answer_does_not_wait_for_the_library(site: Site) -> None:
     """Hosts wait for servers one after the other; the SDK takes most of a second to load."""
     code = (
-        "import sys, ordain.interfaces.gateway.stdio, ordain.interfaces.gateway.own, ordain.adapters.tools.upstream;"
+        "import sys, ordain.interfaces.gateway.stdio, ordain.interfaces.gateway.front, ordain.adapters.tools.upstream;"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types', 'pydantic', 'httpx2')])"
     )
     with Pipe([sys.executable, "-c", code], site.path) as pipe:

@@ -19,7 +19,7 @@ from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import RequestRefused
 from ordain.interfaces.hook import claude as claude_hook
-from ordain.interfaces.hook import plan_exit
+from ordain.interfaces.hook import full
 from ordain.interfaces.hook.claude import REASON_MAX, STDIN_MAX, HookAnswer, Options, answer_hook, denied_reason
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_robot import answered
@@ -462,7 +462,7 @@ def leave(workspace: Workspace, plan: str | None) -> str | None:
 def test_a_plan_with_its_contracts_is_proposed_once_and_its_approval_pointed_at(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     for _ in range(2):
-        said = leave(workspace, plan_exit.EXAMPLE)
+        said = leave(workspace, full.EXAMPLE)
         assert said is not None and "ordain approve " in said and "must not do its steps yourself" in said
         assert plans(workspace) == [("Greet and count", Stage.PROPOSED)]
     assert len(list((workspace.path / ".ordain/plans").glob("*.md"))) == 1
@@ -477,7 +477,7 @@ def test_a_plan_with_its_contracts_is_proposed_once_and_its_approval_pointed_at(
 def test_what_is_no_plan_yet_is_told_what_it_lacks(workspace: Workspace, plan: str | None) -> None:
     workspace.trust(ENFORCE)
     said = leave(workspace, plan)
-    assert said is not None and plan_exit.EXAMPLE in said and plans(workspace) == []
+    assert said is not None and full.EXAMPLE in said and plans(workspace) == []
     assert len(said) < REASON_MAX
     if plan == BARE:
         assert "Without a contract: `look-where-time-goes`" in said
@@ -486,17 +486,17 @@ def test_what_is_no_plan_yet_is_told_what_it_lacks(workspace: Workspace, plan: s
 def test_observed_it_proposes_and_blocks_nobody(workspace: Workspace) -> None:
     workspace.trust(OBSERVE)
     assert leave(workspace, PROSE) is None and plans(workspace) == []
-    assert leave(workspace, plan_exit.EXAMPLE) is None
+    assert leave(workspace, full.EXAMPLE) is None
     assert plans(workspace) == [("Greet and count", Stage.PROPOSED)]
 
 
 def test_a_plan_that_was_rejected_is_told_why(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
-    leave(workspace, plan_exit.EXAMPLE)
+    leave(workspace, full.EXAMPLE)
     app = open_at_terminal(workspace.path)
     asyncio.run(app.reject(app.plans()[0].plan_id, KIM, "Greet in French."))
     asyncio.run(app.close())
-    said = leave(workspace, plan_exit.EXAMPLE)
+    said = leave(workspace, full.EXAMPLE)
     assert said is not None and "E_PLAN_REJECTED" in said and "Greet in French." in said
 
 

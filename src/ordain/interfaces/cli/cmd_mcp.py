@@ -21,8 +21,7 @@ from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us
 from ordain.interfaces.extras import extra_missing
-from ordain.interfaces.gateway.front import Caller, front_of
-from ordain.interfaces.gateway.own import own_server
+from ordain.interfaces.gateway.front import Caller, front_of, own_server
 from ordain.interfaces.gateway.stdio import answer_refused, serve_gateway
 from ordain.interfaces.mcp.socket import address, hosts, listen
 from ordain.interfaces.robot import envelope as robot

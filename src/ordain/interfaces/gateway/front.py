@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ from ordain.core.approval.approval import Channel, Principal
 from ordain.core.guard.call import Call, Met
 from ordain.core.text.problem import closest, refuse
 from ordain.interfaces.mcp.next_calls import from_anywhere_in
+from ordain.interfaces.mcp.surface import Workspaces
 from ordain.ports.tool import Unreached, Upstream, Upstreams
 
 
@@ -53,6 +56,17 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of ours as it may be shown: commands in it work wherever they are typed."""
     say: Callable[[str], None] = lambda words: None
     """Tells whoever runs the gateway."""
+
+
+def own_server(workspaces: Workspaces) -> Callable[[Caller], Awaitable[Upstream]]:
+    """How a session with our own server is begun, which loads the SDK."""
+
+    async def open_own(caller: Caller) -> Upstream:
+        module = await asyncio.to_thread(importlib.import_module, "ordain.interfaces.gateway.own")
+        opened: Upstream = module.OwnServer(workspaces, caller.name)
+        return opened
+
+    return open_own
 
 
 def front_of(

@@ -10,6 +10,16 @@ from ordain.interfaces.mcp.texts import mcp_texts
 
 _INFO = {"name": "ordain", "title": "Ordain gateway", "version": __version__}
 _INFO_KEY = "io.modelcontextprotocol/serverInfo"
+_PLAIN = {"tools": {"listChanged": False}, "prompts": {"listChanged": False}, "completions": {}}
+OWN_CAPABILITIES: Mapping[bool, Mapping[str, Any]] = {
+    False: {**_PLAIN, "resources": {"subscribe": True, "listChanged": False}},
+    True: {
+        **_PLAIN,
+        "resources": {"subscribe": True, "listChanged": True},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    },
+}
+"""What our own server can do, by whether the client speaks the modern era: known before it is started."""
 Answers = Sequence[tuple[str, Mapping[str, Any]]]
 """What servers answered, by name."""
 

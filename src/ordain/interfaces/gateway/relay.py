@@ -15,10 +15,15 @@ from typing import Any, NamedTuple, TypeVar
 from ordain.core.text.problem import Refused
 from ordain.interfaces.gateway.catalogue import LISTS, OWN, Catalogue, ListedEntry
 from ordain.interfaces.gateway.front import Caller, Front
-from ordain.interfaces.gateway.greeting import alone, merged_capabilities, merged_discovery, merged_greeting
+from ordain.interfaces.gateway.greeting import (
+    OWN_CAPABILITIES,
+    alone,
+    merged_capabilities,
+    merged_discovery,
+    merged_greeting,
+)
 from ordain.interfaces.gateway.judgement import CallJudge
 from ordain.interfaces.gateway.link import ServerLink
-from ordain.interfaces.gateway.own import OWN_CAPABILITIES
 from ordain.interfaces.gateway.refusal import refusal, server_lost
 from ordain.interfaces.gateway.subscription import ChangeStream
 from ordain.interfaces.gateway.wire import (

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import pwd
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,10 +32,6 @@ from ordain.core.guard.host_tool import (
 from ordain.core.policy.settings import Settings
 from ordain.core.text.problem import Problem, Refused, refuse
 
-if TYPE_CHECKING:
-    from ordain.app.app import App
-    from ordain.core.approval.approval import Principal
-
 STDIN_MAX = 16 << 20
 """How much a host may say about one call."""
 REASON_MAX = 7_500
@@ -43,8 +39,6 @@ REASON_MAX = 7_500
 _PROPOSAL_MAX = 4_000
 _PROJECT = "CLAUDE_PROJECT_DIR"
 """The variable in which the host says where it was started."""
-
-T = TypeVar("T")
 
 
 class Options(NamedTuple):
@@ -177,7 +171,7 @@ def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer
         return _in_full(asked, options, start)
     quick.refuse_stopped()
     try:
-        calls = _calls(asked, options, quick.settings, quick.workspace)
+        calls = calls_of(asked, options, quick.settings, quick.workspace)
         if not calls:
             return NOTHING
         call, judged = strictest(quick.guard, calls)
@@ -194,73 +188,24 @@ def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer
     if not told.refused:
         return NOTHING
     subject = f"{sighting.tool} {sighting.about}"
-    return denial(_words(told, call), lambda: _record(quick, subject, told))
+    return denial(denied_words(told, call), lambda: _record(quick, subject, told))
 
 
 def _in_full(asked: HookRequest, options: Options, start: str) -> HookAnswer:
     """The same by an App, which takes its time."""
-    from ordain.assemble.workspace import open_workspace
+    from ordain.interfaces.hook.full import answer_by_app
 
-    app = open_workspace(start, exact=options.workspace is not None, alone=True)
-    guard = app.guarding.for_call().guard
-    try:
-        return _by_app(app, asked, options)
-    except Exception:
-        if guard.mode is Mode.OBSERVE:
-            return NOTHING
-        raise
-
-
-def _by_app(app: App, asked: HookRequest, options: Options) -> HookAnswer:
-    import asyncio
-
-    if asked.tool_name == PLAN_EXIT:
-        from ordain.interfaces.hook.plan_exit import leave_plan_mode
-
-        return asyncio.run(_closing(app, leave_plan_mode(app, asked, host_principal())))
-    calls = _calls(asked, options, app.settings()[0], app.workspace_path)
-    if not calls:
-        return NOTHING
-    call, judged = strictest(app.guarding.in_force().guard, calls)
-    if judged.standing is CallStanding.OPEN:
-        return NOTHING
-    from ordain.app.guard import Seen
-
-    seen = Seen(by=host_principal(), agent=CLAUDE_CODE, through=CLAUDE_CODE, session=asked.session_id)
-    met = asyncio.run(_closing(app, app.guarding.meet(call, seen)))
-    return denial(_words(met, call)) if met.refused else NOTHING
-
-
-async def _closing(app: App, work: Coroutine[Any, Any, T]) -> T:
-    try:
-        return await work
-    finally:
-        await app.close()
+    return answer_by_app(asked, options, start)
 
 
 def _record(quick: QuickGuard, subject: str, met: Met) -> None:
     """Have a refusal in the ledger, which takes longer than anybody should wait for an answer."""
-    import asyncio
+    from ordain.interfaces.hook.full import record_refusal
 
-    from ordain.assemble.workspace import open_workspace
-
-    app = open_workspace(quick.workspace, exact=True, alone=True)
-    problems = [met.problem] if met.problem is not None else []
-    asyncio.run(_closing(app, app.record_refusal("call", subject, host_principal(), problems)))
+    record_refusal(quick.workspace, subject, met.problem)
 
 
-def host_principal() -> Principal:
-    """Who calls through the host: the user it runs as, by its hook."""
-    from ordain.core.approval.approval import Channel, Principal
-
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        name = f"uid {os.getuid()}"
-    return Principal(name=name, channel=Channel.HOOK, agent=CLAUDE_CODE)
-
-
-def _calls(asked: HookRequest, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
+def calls_of(asked: HookRequest, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
     states, plans = state_places(), _plans(asked)
 
     def locate(path: str) -> FoundPath:
@@ -284,7 +229,7 @@ def _plans(asked: HookRequest) -> str | None:
     return "/".join([*parts[:-3], "plans"]) if len(parts) > 3 and parts[-3] == "projects" else None
 
 
-def _words(met: Met, call: Call) -> str:
+def denied_words(met: Met, call: Call) -> str:
     assert met.problem is not None
     if met.judged.standing is CallStanding.DENIED or met.proposed:
         return refused_words(met.problem)
@@ -309,18 +254,11 @@ def _words(met: Met, call: Call) -> str:
 def _inside(asked: HookRequest, options: Options) -> HookAnswer:
     """In the agent of a step that is being carried out: whoever carries it out says what may be."""
     root = os.path.realpath(options.workspace or asked.cwd or ".")
-    calls = _calls(asked, options, Settings(), root)
+    calls = calls_of(asked, options, Settings(), root)
     wanted = [call for call in calls if not idle(call)]
     if not wanted:
         return NOTHING
-    import asyncio
+    from ordain.interfaces.hook.full import ask_door
 
-    from ordain.assemble.workspace import open_door
-
-    async def ask() -> Problem | None:
-        door = open_door()
-        answers = [await door.may(call.tool, call.args) for call in wanted]
-        return next((answer.problem for answer in answers if answer.problem is not None), None)
-
-    problem = asyncio.run(ask())
+    problem = ask_door(wanted)
     return denial(refused_words(problem)) if problem is not None else NOTHING
