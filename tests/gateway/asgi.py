@@ -13,7 +13,7 @@ from ordain.interfaces.gateway.http import GatewayHttp, gateway_application
 from ordain.interfaces.gateway.relay import Send as Sending
 from ordain.interfaces.gateway.wire import Id as RequestId
 from ordain.interfaces.gateway.wire import Message as Json
-from ordain.interfaces.mcp.entrance import Entrance, Message
+from ordain.interfaces.http.entrance import Entrance, Message
 from tests.patience import PATIENCE_S
 
 HOST = "localhost:1"

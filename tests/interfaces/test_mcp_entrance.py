@@ -13,11 +13,11 @@ from ordain.app.app import App
 from ordain.assemble.workspace import open_workspace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.text.problem import refuse
-from ordain.interfaces.mcp import watch as watching
-from ordain.interfaces.mcp.entrance import Entrance, Message, Receive, Scope, Send
+from ordain.interfaces.http.entrance import Entrance, Message, Receive, Scope, Send
+from ordain.interfaces.mcp import subscription as watching
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+from ordain.interfaces.mcp.subscription import Subscription, Watcher
 from ordain.interfaces.mcp.surface import ClientCall
-from ordain.interfaces.mcp.watch import Subscription, Watcher
 from tests.interfaces.workspace import LARGE, SMALL, Workspace
 from tests.patience import eventually_in_loop
 

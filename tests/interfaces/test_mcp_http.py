@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ordain.interfaces.mcp.socket import hosts, listen, own_hosts
+from ordain.interfaces.http.entrance import hosts, listen, own_hosts
 from tests.interfaces.http_server import HttpServer, headers, modern_body, modern_headers, next_event
 from tests.interfaces.terminal import without_terminal
 from tests.interfaces.test_robot import answered, refused

@@ -23,7 +23,7 @@ from ordain.interfaces.cli.signals import INTERRUPTED, ends_us
 from ordain.interfaces.extras import extra_missing
 from ordain.interfaces.gateway.front import Caller, front_of, own_server
 from ordain.interfaces.gateway.stdio import answer_refused, serve_gateway
-from ordain.interfaces.mcp.socket import address, hosts, listen
+from ordain.interfaces.http.entrance import address, hosts, listen
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.view.result import ClientsResult
 from ordain.interfaces.view.run import instant
@@ -106,7 +106,7 @@ def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[st
 
             serve_plans(workspaces, *place)
         return FINE
-    from ordain.interfaces.mcp.stdio import serve_stdio
+    from ordain.interfaces.mcp.plan_surface import serve_stdio
 
     _end_on_signals()
     _tell_person("docs/mcp.md")

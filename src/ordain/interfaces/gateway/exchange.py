@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from ordain.interfaces.gateway.wire import INTERNAL_ERROR, Message, error, written
-from ordain.interfaces.mcp.entrance import Receive, Send
+from ordain.interfaces.http.entrance import Receive, Send
 
 HELD_MAX = 16
 """How many messages wait for a client that is slow to read; whoever has more to send waits too."""

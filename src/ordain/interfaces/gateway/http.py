@@ -35,8 +35,8 @@ from ordain.interfaces.gateway.lines import Begin, ClientSession, Direct, Line
 from ordain.interfaces.gateway.relay import Relay
 from ordain.interfaces.gateway.relay import Send as Sending
 from ordain.interfaces.gateway.wire import Id, Message, error, read_line
-from ordain.interfaces.mcp.entrance import Entrance, Receive, Scope, Send
-from ordain.interfaces.mcp.http import BODY_MAX, mark, serve_http
+from ordain.interfaces.http.entrance import Entrance, Receive, Scope, Send, mark
+from ordain.interfaces.http.server import BODY_MAX, serve_http
 
 IDLE_S = 30 * 60.0
 """How long a session is kept that nobody uses, with the servers that were started for it."""

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ordain.interfaces.gateway.exchange import HELD_MAX, Exchange, Headers
 from ordain.interfaces.gateway.relay import Send as Sending
 from ordain.interfaces.gateway.wire import METHOD_NOT_FOUND, Id, Message, error, notification
-from ordain.interfaces.mcp.entrance import Receive, Send
+from ordain.interfaces.http.entrance import Receive, Send
 
 CANCELLED = -32800
 """What a cancelled request is answered, where a request ends with its answer only; as the SDK has it."""

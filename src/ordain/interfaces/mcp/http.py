@@ -6,29 +6,20 @@ SDK compares who begins it with who uses it, and answers as if it were not there
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import hashlib
-import signal
 import socket
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 
-import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
-from ordain.interfaces.mcp.entrance import PATH, Application, Entrance, Scope
+from ordain.interfaces.http.entrance import PATH, Entrance, Scope, mark
+from ordain.interfaces.http.server import BODY_MAX, serve_http
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.server import OrdainServer
 from ordain.interfaces.mcp.subscription import Context
 from ordain.interfaces.mcp.surface import Workspaces
-
-BODY_MAX = 4 << 20
-"""How large a request may be, in bytes: more than the largest document that is read."""
-ENDING_S = 1
-"""How long what is under way may take when the server ends. Runs are not under way here: they go on."""
 
 
 def http_caller(context: Context) -> str:
@@ -60,46 +51,3 @@ def http_application(server: OrdainServer, hosts: Sequence[str], holder: Callabl
 def _passed(scope: Scope, client: str, token: str) -> None:
     """Let the SDK know whose request it is. A client's next token does not take over what its last one began."""
     scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=client, scopes=[], subject=mark(token)))
-
-
-def mark(token: str) -> str:
-    """What a token is known by to what it begins, which keeps no token."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def serve_http(application: Application, listening: socket.socket, ending: Callable[[], None]) -> None:
-    """Serve until a signal ends it; `ending` lets go of the streams that would go on."""
-    config = uvicorn.Config(
-        application,
-        http="h11",
-        loop="asyncio",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=ENDING_S,
-    )
-    asyncio.run(_SignalledServer(config, ending).serve(sockets=[listening]))
-
-
-class _SignalledServer(uvicorn.Server):
-    """A server that a signal ends as it should be ended, and not once more by the signal itself."""
-
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ending = ending
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._end)
-        yield
-
-    def _end(self) -> None:
-        self._ending()
-        self.force_exit = self.should_exit
-        self.should_exit = True

@@ -21,10 +21,9 @@ from mcp.shared.exceptions import MCPError
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.text.problem import Problem, Refused
 from ordain.core.text.redaction import Redactor
-from ordain.interfaces.mcp.address import match
 from ordain.interfaces.mcp.argument import read_arguments, schema_of, unknown_arguments
 from ordain.interfaces.mcp.next_calls import from_anywhere_in, next_call
-from ordain.interfaces.mcp.subscription import Context, Subscriptions
+from ordain.interfaces.mcp.subscription import Context, Subscriptions, Watcher
 from ordain.interfaces.mcp.surface import (
     Answer,
     ClientCall,
@@ -36,9 +35,9 @@ from ordain.interfaces.mcp.surface import (
     Tool,
     Workspaces,
     claimed_name,
+    match_address,
 )
 from ordain.interfaces.mcp.tasks import TaskMethods, created, declared, refusal_words
-from ordain.interfaces.mcp.watch import Watcher
 from ordain.interfaces.robot import envelope as robot
 
 _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
@@ -236,7 +235,7 @@ class OrdainServer:
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
         for template in self.surface.templates:
-            names = match(template.uri, uri)
+            names = match_address(template.uri, uri)
             if names is not None:
                 content = await self._content(context, template, names, uri)
                 text = self._clean(content.text)

@@ -1,4 +1,7 @@
-"""Subscriptions as each era of the protocol has them, over one watcher.
+"""Telling clients that something was recorded about what they subscribed to, or that they have a plan more.
+
+One watcher for a server, for both eras. Other processes record, and nobody rings: so it looks how much there is, once
+in a while, and only while somebody is subscribed. Who may read a resource may subscribe to it, and nobody else.
 
 Since 2026-07-28 a client asks for a stream with everything it wants to be told (`subscriptions/listen`); before, it
 subscribed to one resource at a time and was told on its connection.
@@ -6,7 +9,10 @@ subscribed to one resource at a time and was told on its connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from itertools import islice
 from typing import Any
 
 import mcp_types as types
@@ -14,11 +20,131 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from ordain.interfaces.mcp.surface import ClientCall
-from ordain.interfaces.mcp.watch import STREAMS_MAX, Subscription, Watcher
+from ordain.app.app import App
+from ordain.core.approval.approval import Principal
+from ordain.core.text.problem import Refused
+from ordain.interfaces.mcp.surface import ClientCall, ResourceTemplate, Surface, Workspaces, match_address
 
 Context = ServerRequestContext[Any, Any]
 """A request as the SDK hands it over."""
+LOOKING_S = 0.5
+"""How often it is looked."""
+SUBSCRIBED_MAX = 200
+"""How many resources one client can be subscribed to at a time, and ask for at once: no client takes another's room."""
+STREAMS_MAX = 100
+"""How many streams can be open at a time, of all clients together."""
+
+Tell = Callable[[str | None], Awaitable[None]]
+"""Told the address of what has changed; None for the list."""
+_log = logging.getLogger(__name__)
+
+
+class Subscription:
+    """What one connection or stream wants to be told, and how much of it there was when it was told last."""
+
+    def __init__(self, by: Principal, tell: Tell) -> None:
+        self.by, self.tell = by, tell
+        self.sizes: dict[str, int] = {}
+        self.plans: int | None = None
+
+
+class Watcher:
+    """Watches for everybody who is subscribed, in a task that lasts as long as somebody is."""
+
+    def __init__(self, surface: Surface, workspaces: Workspaces) -> None:
+        self._surface, self._workspaces = surface, workspaces
+        self._subscriptions: list[Subscription] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def permitted(self, call: ClientCall, uris: Collection[str]) -> list[str]:
+        """Those of these addresses that the caller may read and that can be subscribed to, as far as there is room."""
+        room = SUBSCRIBED_MAX - sum(len(one.sizes) for one in self._subscriptions if one.by.name == call.by.name)
+        found: list[str] = []
+        for uri in islice(dict.fromkeys(uris), SUBSCRIBED_MAX):
+            known = self._find(uri)
+            if known is None or len(found) >= room:
+                continue
+            template, names = known
+            try:
+                await template.read(call, names)
+            except Refused:
+                continue
+            found.append(uri)
+        return found
+
+    async def add(self, subscription: Subscription, uris: Collection[str], *, lists: bool = False) -> None:
+        """Tell this subscription about these too. They must have been permitted."""
+        app = self._workspaces()
+        try:
+            subscription.sizes |= {uri: size for uri in uris if (size := self._size(app, uri)) is not None}
+            if lists and self._surface.news is not None:
+                subscription.plans = self._surface.news(app, subscription.by, None)[0]
+        finally:
+            await app.close()
+        if subscription not in self._subscriptions:
+            self._subscriptions.append(subscription)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    def end(self, subscription: Subscription) -> None:
+        """Tell this subscription nothing more."""
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+    async def _watch(self) -> None:
+        while self._subscriptions:
+            await asyncio.sleep(LOOKING_S)
+            try:
+                await self._look()
+            except Exception:  # it may well be possible the next time
+                _log.exception("what clients are subscribed to could not be looked at")
+        self._task = None
+
+    async def _look(self) -> None:
+        app = self._workspaces()
+        try:
+            news = [(one, list(self._news(app, one))) for one in self._subscriptions]
+        finally:
+            await app.close()
+        for subscription, changed in news:
+            for uri in changed:
+                try:
+                    await subscription.tell(uri)
+                except Exception:  # whoever is told may be gone; that is nobody else's trouble
+                    _log.debug("a subscriber could not be told", exc_info=True)
+                    self.end(subscription)
+                    break
+
+    def _news(self, app: App, subscription: Subscription) -> list[str | None]:
+        """What has changed for a subscription since it was asked last."""
+        changed: list[str | None] = []
+        for uri, before in subscription.sizes.items():
+            size = self._size(app, uri)
+            if size is not None and size != before:
+                subscription.sizes[uri] = size
+                changed.append(uri)
+        if subscription.plans is not None and self._surface.news is not None:
+            subscription.plans, more = self._surface.news(app, subscription.by, subscription.plans)
+            changed += [None] if more else []
+        return changed
+
+    def _size(self, app: App, uri: str) -> int | None:
+        known = self._find(uri)
+        if known is None or known[0].size is None:
+            return None
+        template, names = known
+        assert template.size is not None
+        try:
+            return template.size(app, names)
+        except Refused:  # the beginning of an id can come to fit several
+            return None
+
+    def _find(self, uri: str) -> tuple[ResourceTemplate, Mapping[str, str]] | None:
+        for template in self._surface.templates:
+            names = match_address(template.uri, uri)
+            if names is not None:
+                return (template, names) if template.size is not None else None
+        return None
 
 
 class Subscriptions:

@@ -6,10 +6,13 @@ Nothing here knows the protocol. A tool is a function from a call and its typed 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
+from functools import cache
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote
 
 import msgspec
 
@@ -203,3 +206,22 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     prompts: tuple[Prompt, ...] = ()
     tasks: Tasks | None = None
     """Those that its tools answer with, if any do."""
+
+
+# --- Addresses of resources ------------------------------------------------------------------------------------------
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def match_address(template: str, uri: str) -> Mapping[str, str] | None:
+    """The names in an address that fit the places of a template; None where it is another address. A name never
+    reaches over a stroke, however that is written."""
+    found = _pattern(template).fullmatch(uri)
+    return {name: unquote(text) for name, text in found.groupdict().items()} if found is not None else None
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = _PLACE.split(template)
+    written = [rf"(?P<{part}>[^/?#]+)" if index % 2 else re.escape(part) for index, part in enumerate(parts)]
+    return re.compile("".join(written))
