@@ -108,7 +108,6 @@ def _settings(text: str) -> Settings:
 
 
 def _changes(before: str, now: str) -> list[str]:
-    """What is different from the configuration that counts, line by line."""
     lines = list(difflib.unified_diff(before.split("\n"), now.split("\n"), n=0, lineterm=""))[2:]  # two are a head
     changed = [line for line in lines if not line.startswith("@@")]
     if not changed:

@@ -47,7 +47,6 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
 
 
 def _following(found: Comparison, document: str) -> list[str]:
-    """A stored plan can be replaced by what its document has become."""
     if found.old.lineage is None or found.new.lineage is not None or found.difference.empty or document == "-":
         return []
     return [f"ordain revise {short_id(found.old.plan_id)} {shlex.quote(document)}"]

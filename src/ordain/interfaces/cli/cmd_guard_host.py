@@ -237,7 +237,6 @@ def _settings_file(place: Place, root: Path) -> Path:
 
 
 def _text(path: Path) -> str | None:
-    """What a file of settings says; None where there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:

@@ -201,7 +201,6 @@ def _end_on_signals() -> None:
 def _reached(
     path: str, host: str, port: int, allowed: tuple[str, ...]
 ) -> Iterator[tuple[socket, Sequence[str], Callable[[str], str | None]]]:
-    """Where clients reach us, by which names, and whose a token is; whoever started us is told."""
     clients = open_clients(path)
     names = [one.name for one in clients.all()]
     with listen(host, port, allowed) as listening:
@@ -217,7 +216,6 @@ def _reached(
 
 
 def _settings(where: str, token: str) -> str:
-    """What a client's settings say to reach this server."""
     headers = {"Authorization": f"Bearer {token}"}
     return robot.to_json({"mcpServers": {"ordain": {"type": "http", "url": where, "headers": headers}}}).decode()
 

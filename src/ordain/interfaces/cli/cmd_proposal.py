@@ -91,7 +91,6 @@ def _inbox_lines(session: Session, found: InboxResult, *, every: bool, verbose: 
 
 
 def _typed(command_line: str, item: InboxItem, everywhere: bool) -> str:
-    """A command about an item; `everywhere` so that it works wherever it is typed."""
     return from_anywhere(command_line, item.workspace) if everywhere else command_line
 
 

@@ -91,7 +91,6 @@ def _inside(group: click.Context, name: str, command: click.Command) -> click.Co
 
 
 def _about(verb: click.Context, *, whole: bool = False) -> Verb:
-    """What a program needs to know of a verb."""
     parent = verb.parent
     assert parent is not None and verb.info_name is not None
     name = verb.info_name if parent.parent is None else f"{parent.info_name} {verb.info_name}"
@@ -118,7 +117,6 @@ def _asks_for_help(verb: click.Context, words: list[str]) -> bool:
 
 
 def _usage(verb: click.Context) -> str:
-    """How a command is written, on one line."""
     return " ".join(verb.get_usage().split()).removeprefix("Usage: ")
 
 
@@ -136,7 +134,6 @@ def told_as_json(error: BaseException) -> int:
 
 
 def _misused(error: click.ClickException) -> Problem:
-    """What is wrong with the words of a command, and how it is written."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     return Problem(
         code="E_USAGE",

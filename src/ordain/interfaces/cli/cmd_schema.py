@@ -119,7 +119,6 @@ def _beside(name: str) -> dict[str, Any]:
 
 
 def _null_is_absent(definition: dict[str, Any]) -> None:
-    """Let every field that may be absent be null."""
     fields = definition["properties"]
     for name, schema in fields.items():
         takes_null = not schema.keys() & {"type", "anyOf", "enum", "$ref"} or {"type": "null"} in schema.get(

@@ -110,7 +110,6 @@ def show(
 
 
 def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], step: str, attempt: int | None) -> int:
-    """Show what an agent was told, with nothing in it that a terminal would act on; or what one would be told."""
     notices: Sequence[Problem] = ()
     if names_run(what):
         found = session.app.prompt_told(what, step, attempt)
@@ -131,7 +130,6 @@ def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], ste
 
 
 def _show_output(session: Session, run: str, step: str, target: str | None) -> int:
-    """Show what a step wrote, redacted and with nothing in it that a terminal would act on; or write it to a file."""
     if target is not None:
         found, parts = session.app.exact_output(run, step, session.by)
         write_new(target, parts)
@@ -156,7 +154,6 @@ def _much(found: KeptOutput) -> str:
 
 
 def _show_graph(session: Session, what: str, params: list[tuple[str, str]], output: str | None) -> int:
-    """Draw a plan, or write its picture to a file."""
     notices: Sequence[Problem] = ()
     if names_run(what):
         run: RunReport | None = session.app.run(what)
@@ -191,7 +188,6 @@ def _after_review(review: Review, what: str, params: list[tuple[str, str]]) -> l
 
 
 def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Review:
-    """A review of a file when there is one by that name, else of a stored plan."""
     if is_document(what, params):
         data, name = read_document(session, what)
         return session.app.review_document(data, name, params)

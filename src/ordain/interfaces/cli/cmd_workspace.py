@@ -83,7 +83,6 @@ def config(session: Session) -> int:
 
 
 def _words(setting: str, value: object, settings: Settings) -> str:
-    """A value as it would be written in the file."""
     if setting.endswith("_ms") and isinstance(value, int):
         return f'"{write_duration(value)}"'
     if setting == "on_failure":

@@ -60,7 +60,6 @@ def decide(
 
 
 def _typed(session: Session, question: Question) -> str | None:
-    """What a person types who has seen all that is known."""
     for choice in question.choices:
         session.say([f"    {visible(choice.word):<9} {choice.meaning}".rstrip()])
         session.say([f"    {'':<9} {session.style.dim(choice.consequence)}"])

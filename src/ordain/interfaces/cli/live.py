@@ -174,7 +174,6 @@ class LiveView:
             self._left_out += 1
 
     def _may_stay(self) -> bool:
-        """Whether one more line can stay: no more than a few in a second."""
         now = self._clock()
         if len(self._written) == LINES_A_SECOND and now - self._written[0] < 1:
             return False
@@ -207,7 +206,6 @@ class LiveView:
             return True
 
     def _wake(self) -> None:
-        """Have it drawn as soon as may be."""
         if self._soon or self._loop is None:
             return
         self._soon = True

@@ -226,7 +226,6 @@ class Session(Terminal):
         self._echo(robot.to_json(value))
 
     def _echo(self, line: bytes) -> None:
-        """A line of JSON without secrets."""
         text = line.decode()
         if self.clean(text) != text:
             # Text by text: something hidden across the borders of two could take what stands between along.

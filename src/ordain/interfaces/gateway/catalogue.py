@@ -185,7 +185,6 @@ class Catalogue:
         return not link.missing and (link.capabilities is None or what in link.capabilities)
 
     async def _pages(self, link: ServerLink, method: str, key: str, params: Message) -> _Listing:
-        """All that a server lists."""
         entries: list[Any] = []
         first: Message | None = None
         at = -1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ordain import __version__
+from ordain.interfaces.gateway.link import ServerLink
 from ordain.interfaces.mcp.texts import mcp_texts
 
 _INFO = {"name": "ordain", "title": "Ordain gateway", "version": __version__}
@@ -20,6 +21,7 @@ OWN_CAPABILITIES: Mapping[bool, Mapping[str, Any]] = {
     },
 }
 """What our own server can do, by whether the client speaks the modern era: known before it is started."""
+_NOT_YET = "is not there yet; its tools are listed once it is"
 Answers = Sequence[tuple[str, Mapping[str, Any]]]
 """What servers answered, by name."""
 
@@ -56,6 +58,15 @@ def merged_discovery(answers: Answers, own: Mapping[str, Any], absent: Sequence[
         "_meta": {_INFO_KEY: _INFO},
         **_instructions(answers, absent),
     }
+
+
+def absent_words(links: Iterable[ServerLink]) -> list[str]:
+    """What is told of the servers that have no part in the session."""
+    missing = [link for link in links if link.missing]
+    return [
+        f"The server `{link.name}` {f'{link.why_missing}; its tools are missing' if link.why_missing else _NOT_YET}."
+        for link in missing
+    ]
 
 
 def alone(own: Mapping[str, Any], absent: Sequence[str]) -> dict[str, Any]:

@@ -256,7 +256,6 @@ class GatewayHttp:
 
 
 def _message(body: bytes) -> Message:
-    """The one message of a body; raises where it is none."""
     try:
         message = read_line(body)
     except ValueError:  # also integers that nobody would read

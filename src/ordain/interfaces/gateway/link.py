@@ -230,7 +230,6 @@ class ServerLink:
             await self._lose()
 
     async def _lose(self) -> None:
-        """Tell everything that waits that it waits in vain."""
         self.changes += 1
         waiting = list(self._asked.values())
         self._asked.clear()

@@ -17,6 +17,7 @@ from ordain.interfaces.gateway.catalogue import LISTS, OWN, Catalogue, ListedEnt
 from ordain.interfaces.gateway.front import Caller, Front
 from ordain.interfaces.gateway.greeting import (
     OWN_CAPABILITIES,
+    absent_words,
     alone,
     merged_capabilities,
     merged_discovery,
@@ -54,7 +55,6 @@ KEY_SHOWN = 40
 TASKS_MAX = 10_000
 """How many tasks of servers are remembered by whose they are."""
 LOST = "ended before it answered; nobody can tell whether it did what it was asked"
-NOT_YET = "is not there yet; its tools are listed once it is"
 NOT_LISTED = "does not say what tools it has"
 _CHANGED = "notifications/tools/list_changed"
 _T = TypeVar("_T")
@@ -271,7 +271,6 @@ class Relay:
     # --- From servers ------------------------------------------------------------------------------------------------
 
     async def _heard(self, link: ServerLink, message: Message) -> None:
-        """Pass on what a server asks or tells."""
         method, params = message["method"], params_of(message)
         if "id" in message:
             await self._want(link, message, params)
@@ -341,12 +340,12 @@ class Relay:
         self._own.greeting = {**params, "protocolVersion": version} if isinstance(version, str) else params
         if not results:
             await self._own.ready()
-            return answer(request, alone(self._own.greeted, self._absent()))
+            return answer(request, alone(self._own.greeted, absent_words(self._links.values())))
         self._beside(self._own.ready())
         own = OWN_CAPABILITIES[False]
         if self._late:
             own = merged_capabilities(own, {"tools": {"listChanged": True}})
-        return answer(request, merged_greeting(results, own, self._absent()))
+        return answer(request, merged_greeting(results, own, absent_words(self._links.values())))
 
     async def _leave_other_era(self) -> None:
         """End what was begun in the modern era: who greets does not wait for it any more, and a connection that was
@@ -362,20 +361,9 @@ class Relay:
                 await link.close(wait=False)
 
     async def _arrived(self, link: ServerLink) -> None:
-        """Have a server take part that came later than the others."""
         if self._initialized:
             link.send(notification(_INITIALIZED))
         await self._send(notification(_CHANGED), None)
-
-    def _absent(self) -> list[str]:
-        """What is told of the servers that have no part in the session."""
-        return [
-            f"The server `{link.name}` {link.why_missing}; its tools are missing."
-            if link.why_missing
-            else f"The server `{link.name}` {NOT_YET}."
-            for link in self._links.values()
-            if link.missing
-        ]
 
     async def _discover(self, request: Id, params: Message) -> Message:
         """Served in the modern era only where every server speaks it: what one says cannot be told in the other's
@@ -385,9 +373,9 @@ class Relay:
         said = None
         if not answers:
             said = await self._own.discover(params)
-            said = alone(said, self._absent()) if said is not None else None
+            said = alone(said, absent_words(self._links.values())) if said is not None else None
         elif len(results) == len(answers):
-            said = merged_discovery(results, OWN_CAPABILITIES[True], self._absent())
+            said = merged_discovery(results, OWN_CAPABILITIES[True], absent_words(self._links.values()))
         if said is None:
             return error(request, METHOD_NOT_FOUND, "Method not found", {"method": "server/discover"})
         self._beside(self._own.ready())
@@ -450,7 +438,6 @@ class Relay:
             self._front.say(f"A server that came late could not take part: {type(failure).__name__}")
 
     def _beside(self, work: Awaitable[None]) -> None:
-        """Do something that nobody waits for yet."""
 
         async def doing() -> None:
             try:
@@ -496,7 +483,9 @@ class Relay:
             only = self._catalogue.only()
             # Some servers would take a name for another that only looks like it.
             if only is None or folded(name) in map(folded, self._catalogue.tools):
-                return error(request, INVALID_PARAMS, " ".join([f"Unknown tool: {name}", *self._absent()]))
+                return error(
+                    request, INVALID_PARAMS, " ".join([f"Unknown tool: {name}", *absent_words(self._links.values())])
+                )
             return await self._pass(request, message, only, judged=name, tool=True)
         link = self._catalogue.link(entry.server)
         return await self._pass(request, _by_own_name(message, entry), link, judged=entry.said["name"], tool=True)
@@ -562,7 +551,6 @@ class Relay:
         return True
 
     def _hand_over(self, request: Id, message: Message, link: ServerLink, *, tool: bool) -> None:
-        """Hand a request to a server that is there, and its answer to the client."""
         modern = is_modern(params_of(message))
 
         async def answered(said: Message | None) -> None:

@@ -114,7 +114,6 @@ class ChangeStream:
 
 
 def _will_tell(acknowledged: Sequence[Message]) -> dict[str, Any]:
-    """What servers will tell, together."""
     together: dict[str, Any] = {}
     for one in acknowledged:
         said = params_of(one).get("notifications")

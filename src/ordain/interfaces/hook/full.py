@@ -136,7 +136,6 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
 
 
 def _waits(app: App, identity: str) -> bool:
-    """Whether this very plan is proposed already: once is enough."""
     try:
         return app.plan_line(identity).status in _WAITING
     except Refused:

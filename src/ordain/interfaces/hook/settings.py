@@ -125,7 +125,6 @@ def _form(text: str, tree: dict[str, Any]) -> _Form:
 
 
 def _read(text: str | None, where: str) -> tuple[dict[str, Any], _Form]:
-    """The tree of a text, and how it is written."""
     if text is None or not text.strip():
         return {}, _Form()
     try:

@@ -67,7 +67,6 @@ class Entrance:
         await self._inside(scope, receive, self._while_good(token, send))
 
     def _let_in(self, scope: Scope) -> str:
-        """The token of a request that may enter; raises where it may not."""
         if _header(scope, b"host") not in self._hosts:
             raise _TurnedAway(421, "The Host header names another server.")
         if b"origin" in dict(scope["headers"]) and _header(scope, b"origin") not in self._origins:
@@ -85,7 +84,6 @@ class Entrance:
         return token
 
     def _client(self, token: str) -> str:
-        """Whose token it is; raises where it counts for nobody."""
         try:
             client = self._holder(token)
         except (Refused, OSError) as error:
@@ -177,7 +175,6 @@ def listen(host: str, port: int, allowed: Sequence[str]) -> socket.socket:
 
 
 def _wrong(host: str, port: int, allowed: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What is not written as it must be, and how it is written."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

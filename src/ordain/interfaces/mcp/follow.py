@@ -158,7 +158,6 @@ async def follow(call: ClientCall, app: App, run_id: RunId, wait_s: float) -> Ru
 
 
 async def _watch(call: ClientCall, app: App, run_id: RunId) -> None:
-    """Tell the client how many steps have settled, as they do, until nobody carries out the run any more."""
     changed = asyncio.Event()
     watching = asyncio.ensure_future(app.watch(run_id, lambda told: changed.set()))
     watching.add_done_callback(lambda ended: changed.set())

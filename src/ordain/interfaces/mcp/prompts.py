@@ -75,7 +75,6 @@ async def _write_plan(call: ClientCall, given: Mapping[str, str]) -> str:
 
 
 def _setting_lines(settings: Settings) -> list[str]:
-    """The settings that whoever writes a plan should know."""
     return [
         f"Needs no approval: {', '.join(settings.allow) or 'nothing'}",
         f"A person is asked in any case: {', '.join(settings.ask) or 'nothing more'}",
@@ -111,7 +110,6 @@ async def _revise_plan(call: ClientCall, given: Mapping[str, str]) -> str:
 
 
 def _rejections(redactor: Redactor, review: Review) -> list[str]:
-    """Every no, in order, with what was said about single steps."""
     parts = []
     for number, one in enumerate(review.rejections, start=1):
         by = f"by {one.by.name} ({one.by.channel.value})"
@@ -195,7 +193,6 @@ async def _plans(call: ClientCall, begun: str) -> Sequence[str]:
 
 
 async def _runs(call: ClientCall, begun: str) -> Sequence[str]:
-    """The newest run of each of the caller's plans, where it begins so; those of the newest plans first."""
     async with call.app() as app:
         newest = [next(reversed(one.state.runs), None) for one in reversed(app.owned(call.by))]
     return [run_id for run_id in newest if run_id is not None and run_id.startswith(begun)]

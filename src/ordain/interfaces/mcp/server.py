@@ -328,7 +328,6 @@ def envelope_schema(results: Sequence[Any]) -> dict[str, Any]:
 
 
 def _bare(schema: Any) -> Any:
-    """A schema without its words."""
     if isinstance(schema, list):
         return [_bare(one) for one in schema]
     if not isinstance(schema, dict):

@@ -73,7 +73,6 @@ def _tool(offer: Offer) -> types.Tool:
 
 
 def _lines(problem: Problem) -> Iterator[str]:
-    """What is wrong and all that helps, for a model to read."""
     yield f"{problem.code}: {problem.detail}"
     yield from problem.hints
     if problem.command is not None:

@@ -116,7 +116,6 @@ class Watcher:
                     break
 
     def _news(self, app: App, subscription: Subscription) -> list[str | None]:
-        """What has changed for a subscription since it was asked last."""
         changed: list[str | None] = []
         for uri, before in subscription.sizes.items():
             size = self._size(app, uri)

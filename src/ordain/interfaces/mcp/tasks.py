@@ -156,7 +156,6 @@ class TaskMethods:
         return {}
 
     async def _found(self, context: Context, call: ClientCall, task_id: str) -> ProtocolTask:
-        """The task that a request is about; raises the error that the client is told."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _refuse_misrouted(context, task_id)

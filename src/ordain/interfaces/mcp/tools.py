@@ -291,7 +291,6 @@ def _standing(line: PlanLine, run: RunReport | None) -> tuple[object, ...]:
 
 
 def _persons_turn(line: PlanLine, run: RunReport | None) -> bool:
-    """Whether nothing goes on before a person has done something."""
     if run is not None and run.status in ("waiting", "paused"):
         return True
     return line.run is None and line.status == "proposed" and line.requires_approval

@@ -166,7 +166,6 @@ def _enveloped(title: str, data: dict[str, Any], definitions: dict[str, Any]) ->
 
 
 def _whole(title: str, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """A schema with all the definitions that it leads to, and no others."""
     wanted, found = [schema], dict[str, Any]()
     while wanted:
         for name in _referred(wanted.pop()):
@@ -179,7 +178,6 @@ def _whole(title: str, schema: dict[str, Any], definitions: dict[str, Any]) -> d
 
 
 def _referred(schema: Any) -> Iterator[str]:
-    """The definitions that a schema names."""
     for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         yield from _referred(inner)
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
@@ -187,7 +185,6 @@ def _referred(schema: Any) -> Iterator[str]:
 
 
 def _made(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The schemas of types, and the definitions that they lead to."""
     schemas, components = msgspec.json.schema_components(types, ref_template=f"{_REFERENCE}{{name}}")
     definitions: dict[str, Any] = tidy(components)
     for struct in _structs(msgspec.inspect.multi_type_info(types)):
@@ -207,7 +204,6 @@ def _always(kind: type[msgspec.Struct], field: msgspec.inspect.Field) -> bool:
 
 
 def _structs(types: Iterable[Any]) -> Iterator[msgspec.inspect.StructType]:
-    """Every struct that these types lead to, once."""
     seen: set[type] = set()
     wanted = list(types)
     while wanted:

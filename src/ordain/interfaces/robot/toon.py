@@ -93,7 +93,6 @@ def _step_row(step: Mapping[str, Any]) -> Row:
 
 
 def _planned_rows(data: Mapping[str, Any]) -> list[Row]:
-    """The steps of a plan, with their states in its newest run where it has one."""
     run = data.get("run")
     states = {step["id"]: step["state"] for step in run["steps"]} if run is not None else {}
     return [
@@ -111,7 +110,6 @@ def _planned_rows(data: Mapping[str, Any]) -> list[Row]:
 
 
 def _verified(step: Mapping[str, Any]) -> str | None:
-    """By what it is verified: its contract's command, or the kind of check."""
     strategy = (step.get("verification") or {}).get("strategy")
     return None if strategy is None else strategy.get("command") or strategy.get("type")
 

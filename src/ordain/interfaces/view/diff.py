@@ -138,7 +138,6 @@ def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
 
 
 def _whole(placed: PlacedStep, mark: str, style: Style) -> Iterator[str]:
-    """A step that only one of the plans has, with everything it says."""
     paint = style.good if mark == "+" else style.bad
     step: dict[str, Any] = msgspec.to_builtins(placed.step)
     name, description = step.pop("id"), step.pop("description")
@@ -194,7 +193,6 @@ def _path(path: Sequence[str]) -> str:
 
 
 def _long(value: Any) -> bool:
-    """Whether a value is shown line by line."""
     if isinstance(value, str):
         return "\n" in value
     return isinstance(value, dict | list | tuple) and len(json.dumps(value)) > _WIDTH // 2

@@ -128,13 +128,11 @@ def _why(reason: str) -> str:
 
 
 def _said(event: DecisionGiven) -> str:
-    """What a person decided, and where that takes the step."""
     words = event.outcome.output_tail if event.outcome is not None else event.choice
     return f"{visible(' '.join(words.split())[:80])} → {event.to.value}"
 
 
 def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken) -> str:
-    """What follows a failure, in words."""
     if event.fallback:
         return f"; falls back on {', '.join(event.fallback)}"
     if event.to.value == "pending" and event.not_before is not None:

@@ -11,7 +11,6 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def _ends(text: str) -> list[int]:
-    """The column after each character."""
     return list(accumulate(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text))
 
 

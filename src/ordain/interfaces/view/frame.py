@@ -98,7 +98,6 @@ def _title(state: RunState) -> Iterator[Span]:
 
 
 def _progress(state: RunState, now: Instant, columns: int) -> Line:
-    """How far it is: a bar where there is room, the counts, and the time."""
     found = Counter(record.state for record in state.steps.values())
     passed, skipped = found[StepState.PASSED], found[StepState.SKIPPED]
     failed = found[StepState.FAILED] + found[StepState.CANCELLED]
@@ -211,7 +210,6 @@ def _section(
 
 
 def _elapsed(milliseconds: int) -> str:
-    """A time that passes, in whole seconds."""
     seconds = max(0, milliseconds) // 1000
     if seconds < 60:
         return f"{seconds} s"
@@ -237,7 +235,6 @@ def fitted(spans: Iterable[Span], columns: int) -> Line:
 
 
 def _cut(text: str, room: int) -> str:
-    """As much of a text as there is room for."""
     if len(text) <= room and text.isascii():
         return text
     for end, character in enumerate(text):

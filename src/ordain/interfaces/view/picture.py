@@ -165,7 +165,6 @@ def picture_result(
 def _step_lines(
     plan: Plan, needs: Needs, states: States, told: frozenset[StepId], agents: Agents, style: Style
 ) -> Iterator[str]:
-    """One row a step, with the numbers of the steps it waits for."""
     numbers = {step.id: number for number, step in enumerate(plan.steps, start=1)}
     after = {name: ", ".join(map(str, sorted(map(numbers.__getitem__, wanted)))) for name, wanted in needs.items()}
     after = {name: fitted(f"after {wanted}", _AFTER_WIDTH) + "  " if wanted else "" for name, wanted in after.items()}
@@ -183,7 +182,6 @@ def _step_lines(
 
 
 def _short(step: Step, agents: Agents) -> str:
-    """What a step does and for what it is repeated, in one line."""
     if step.for_each is not None:
         return f"for each {visible(step.for_each.source)}: {_done(step, agents)}"
     return f"only when {visible(step.when)}: {_done(step, agents)}" if step.when is not None else _done(step, agents)
@@ -239,7 +237,6 @@ def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
 
 
 def _wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Sequence[StepId]]]:
-    """First and last wave of a row, and its steps."""
     alone: list[StepId] = []
     for number, wave in enumerate(found, start=1):
         if len(wave) == 1:

@@ -118,7 +118,6 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
 
 
 def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
-    """What is different from what was approved before: the part to read first."""
     yield f"  {style.bold('Since this document was approved last')} ({instant(since.approved_at)}):"
     for concern in since.concerns:
         yield f"    {style.bad('!')} {visible(concern)}"
@@ -180,7 +179,6 @@ def _plan_lines(
 
 
 def _limit_lines(limits: Limits) -> Iterator[str]:
-    """The settings that hold where the plan is silent."""
     yield f"  By default:  {limits.concurrency} steps at once, {write_duration(limits.step_timeout_ms)} a step,"
     yield f"               {write_duration(limits.contract_timeout_ms)} a contract, environment {' '.join(limits.env)}"
 
@@ -323,7 +321,6 @@ def policy_words(policy: FailurePolicy) -> str:
 
 
 def _other_fields(value: Plan | Step, shown: frozenset[str], *, width: int) -> Iterator[str]:
-    """The fields that have no words of their own and are not absent, by their names."""
     said: dict[str, Any] = msgspec.to_builtins(value)
     named = {name.replace("_", " ").capitalize(): inner for name, inner in said.items() if name not in shown}
     yield from _listed(named, width=width)
@@ -398,7 +395,6 @@ def _state(report: StepReport | None) -> str:
 
 
 def _effect_lines(review: Review, style: Style) -> Iterator[str]:
-    """The effects, those that can do the most harm first."""
     yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
     kinds: dict[str, list[PlannedEffect]] = {}
     for effect in review.effects:
@@ -457,7 +453,6 @@ def _not_bound_lines(not_bound: Sequence[NotBound], style: Style) -> Iterator[st
 
 
 def _first(names: Sequence[str], count: int) -> str:
-    """The first of some names, and how many more there are."""
     if count <= len(names):
         return visible(", ".join(names), exact=True)
     return f"{visible(', '.join(names), exact=True)} and {count - len(names)} more" if names else str(count)

@@ -78,7 +78,6 @@ def _try_lines(question: Question) -> Iterator[str]:
 
 
 def _try(one: Try) -> str:
-    """One attempt on one line: when, how long, how it ended, and what was decided then."""
     outcome, evidence = one.outcome, one.evidence
     said = []
     if outcome is not None:
@@ -132,7 +131,6 @@ def brief_lines(brief: Brief, style: Style) -> Iterator[str]:
 
 
 def _long(milliseconds: int) -> str:
-    """How long somebody has been waited for."""
     if milliseconds < _HOUR_MS:
         return duration(max(milliseconds, 0))
     hours = milliseconds // _HOUR_MS

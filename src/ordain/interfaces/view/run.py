@@ -174,7 +174,6 @@ def _step_line(step: StepReport, word: str, style: Style, digits: int, width: in
 
 
 def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
-    """What a step wrote, where that matters, and with `verbose` all that is known of it."""
     wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
     own = f"ordain show {report.run_id} --output {shlex.quote(step.id)}"
     if verbose and step.own_output_tail.strip():
@@ -198,7 +197,6 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
 
 
 def _totals(report: RunReport) -> str:
-    """How many steps ended how, in how many attempts, and how long it took."""
     found = Counter(step.state for step in report.steps)
     order = sorted(found, key=lambda state: (state is not StepState.PASSED, list(StepState).index(state)))
     words = [f"{found[state]:,} {_word(state, report).replace('_', ' ')}" for state in order]
@@ -208,7 +206,6 @@ def _totals(report: RunReport) -> str:
 
 
 def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str]:
-    """What can be done about a run that did not complete, besides what stands at its questions and its status."""
     if report.status not in ("failed", "cancelled"):
         return
     wrong = any(step.state is StepState.FAILED for step in report.steps)
@@ -241,7 +238,6 @@ def _of_limit(one: Spending) -> str:
 
 
 def _evidence_lines(step: StepReport) -> Iterator[str]:
-    """What was seen of a step's contract, so that somebody else can judge it too."""
     if step.meaning is not None:
         yield f"         Meaning:  {visible(step.meaning)}"
     if step.seen_before is not None:

@@ -80,7 +80,6 @@ def _parameters(tool: ToolDefinition) -> Iterator[ParameterBrief]:
 
 
 def _kind(about: Mapping[str, Any]) -> str:
-    """What an argument is, in the words of JSON Schema."""
     named = about.get("type")
     if named is not None:
         return named if isinstance(named, str) else " or ".join(named)
