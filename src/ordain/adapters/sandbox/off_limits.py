@@ -18,18 +18,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.copies import FOLDER
 from ordain.adapters.workspace.locate import is_stand_in
-from ordain.adapters.workspace.openat import (
-    NEW_FILE,
-    EscapeError,
-    IrregularError,
-    open_directory,
-    open_file,
-    open_parent,
-    open_root,
-    opened,
-)
 from ordain.core.text.control import CONFIGURATION_FILE, MASKED
 
 _GIT = ".git"
@@ -48,7 +39,7 @@ def off_limits(root: int, workspace: str) -> Iterator[tuple[str, ...]]:
     Raises ValueError where something is a link: a link can be replaced whatever is mounted on its target.
     """
     with contextlib.ExitStack() as held:
-        with open_directory(root, FOLDER, create=True):  # no stand-in: we write there while commands run
+        with openat.directory(root, FOLDER, create=True):  # no stand-in: we write there while commands run
             words = [*_read_only(workspace, _OURS), *_git(root, workspace, held)]
         for name in KEPT:
             # Where one of a host is a link, which some have, it is compared afterwards.
@@ -88,7 +79,7 @@ def _kept(root: int, name: str, held: contextlib.ExitStack) -> str:
 def _mode(root: int, name: str) -> int | None:
     """The mode of what is there, None where nothing is; raises ValueError for a link."""
     try:
-        with open_parent(root, name) as (parent, last):
+        with openat.parent(root, name) as (parent, last):
             mode = os.stat(last, dir_fd=parent, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
@@ -98,17 +89,17 @@ def _mode(root: int, name: str) -> int | None:
 
 
 def _make(root: int, name: str) -> None:
-    with contextlib.suppress(FileExistsError), open_parent(root, name) as (parent, last):
+    with contextlib.suppress(FileExistsError), openat.parent(root, name) as (parent, last):
         if name not in _FILES:
             os.mkdir(last, 0o1555, dir_fd=parent)
             return
-        with opened(last, NEW_FILE, 0o1444, parent=parent) as descriptor:
+        with openat.opened(last, openat.NEW_FILE, 0o1444, parent=parent) as descriptor:
             os.write(descriptor, _FILES[name])
 
 
 def _shared(root: int, name: str) -> int | None:
     """A descriptor of a stand-in that others will now leave in place; None where it is not there any more."""
-    with open_parent(root, name) as (parent, last):
+    with openat.parent(root, name) as (parent, last):
         try:
             descriptor = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         except FileNotFoundError:
@@ -123,11 +114,11 @@ def _shared(root: int, name: str) -> int | None:
 def _let_go(root: int, name: str, descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with open_parent(root, name) as (parent, last):
+        with openat.parent(root, name) as (parent, last):
             if _is_at(descriptor, parent, last):
                 # What somebody outside put into a directory meanwhile makes it theirs.
                 (os.unlink if name in _FILES else os.rmdir)(last, dir_fd=parent)
-    except (BlockingIOError, EscapeError):
+    except (BlockingIOError, openat.EscapeError):
         pass  # somebody else relies on it, and takes it away
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EACCES, errno.EROFS):
@@ -173,7 +164,7 @@ def home_files(
     if not home.is_dir():
         return []
     forbidden = [Path(os.path.realpath(path)) for path in hidden]
-    root = held.enter_context(open_root(home))
+    root = held.enter_context(openat.root(home))
     found: list[HomeFile] = []
     size = 0
 
@@ -189,9 +180,9 @@ def home_files(
             if not is_theirs(real):
                 continue
             try:
-                with open_parent(root, str(real.relative_to(home))) as (parent, last):
-                    descriptor = held.enter_context(open_file(parent, last, name)).fileno()
-            except (OSError, EscapeError, IrregularError):  # no ordinary file, or none any more
+                with openat.parent(root, str(real.relative_to(home))) as (parent, last):
+                    descriptor = held.enter_context(openat.file(parent, last, name)).fileno()
+            except (OSError, openat.EscapeError, openat.IrregularError):  # no ordinary file, or none any more
                 continue
             entry = os.fstat(descriptor)
             size += entry.st_size

@@ -25,8 +25,8 @@ from ordain.adapters.process.process import MARK
 from ordain.adapters.process.spool import USAGE
 from ordain.adapters.sandbox.bubblewrap import APART, MISSING, proc_words, started_in
 from ordain.adapters.sandbox.off_limits import KEPT, home_files, off_limits
+from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.control_file import ControlWatch, reach_fault
-from ordain.adapters.workspace.openat import open_directory, open_parent, open_root
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment
 from ordain.core.policy.tier import SandboxLimits, Writable, writable
 from ordain.core.text.control import is_control
@@ -127,7 +127,7 @@ class SandboxedShell:
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         killed = self._shell.sweep(mark_prefix, again=again)
         if self._room is not None:
-            with open_root(self._workspace) as root:
+            with openat.root(self._workspace) as root:
                 ControlWatch.finish_noted(root, self._room())
         return killed
 
@@ -157,7 +157,7 @@ class SandboxedShell:
         if program is None or bash is None:
             raise ValueError(MISSING if program is None else "bash is not installed")
         with contextlib.ExitStack() as held:
-            root = held.enter_context(open_root(self._workspace))
+            root = held.enter_context(openat.root(self._workspace))
             words = [*self._base, *(() if command.network else ("--unshare-net",))]
             words += _name_service() if command.network else ()
             shown = [*self._seen_by_all, *(path for one in command.sees for path in _places(one))]
@@ -362,10 +362,10 @@ def _opened(root: int, place: Writable) -> Iterator[int]:
     """A descriptor of what may be written, which is no link and reached through none; a directory is made."""
     try:
         if place.directory:
-            with open_directory(root, place.path, create=True) as descriptor:
+            with openat.directory(root, place.path, create=True) as descriptor:
                 yield descriptor
             return
-        with open_parent(root, place.path) as (parent, name):
+        with openat.parent(root, place.path) as (parent, name):
             descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     except FileNotFoundError as error:
         why = "and no file can be made where the rest is read-only; let it write the directory that it is in"

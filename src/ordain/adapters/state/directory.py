@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ordain.adapters.workspace.openat import DIRECTORY, NEW_FILE, READ, open_root, opened, reason, sync
+from ordain.adapters.workspace import openat
 from ordain.core.text.problem import Refused, refuse
 
 
@@ -40,7 +40,7 @@ def state_directory(env: Mapping[str, str], workspace: Path | None) -> Path:
     try:
         _make(chosen, parents=True)
     except OSError as error:
-        raise _refused(chosen, f"cannot be made: {reason(error)}") from error
+        raise _refused(chosen, f"cannot be made: {openat.reason(error)}") from error
     check_state_directory(chosen)
     return chosen
 
@@ -50,7 +50,7 @@ def check_state_directory(path: Path) -> None:
     try:
         found = path.lstat()
     except OSError as error:
-        raise _refused(path, f"cannot be looked at: {reason(error)}") from error
+        raise _refused(path, f"cannot be looked at: {openat.reason(error)}") from error
     if not stat.S_ISDIR(found.st_mode):
         raise _refused(path, "is not a directory, or is a link")
     if found.st_uid != os.geteuid():
@@ -78,7 +78,7 @@ def workspace_directory(state: Path, workspace: Path) -> Path:
         if not any(directory.iterdir()):
             _sync_names(directory)
     except OSError as error:
-        raise _refused(directory, f"cannot be made: {reason(error)}") from error
+        raise _refused(directory, f"cannot be made: {openat.reason(error)}") from error
     return directory
 
 
@@ -88,7 +88,7 @@ def _sync_names(directory: Path) -> None:
         if made.stat().st_uid != os.geteuid():
             return
         try:
-            sync(made.parent)
+            openat.sync(made.parent)
         except PermissionError:
             return
 
@@ -149,7 +149,7 @@ class PrivateFiles:
         """The first bytes of a file, one more than `most` where it is longer; None when there is none."""
         path = self.path(name)
         try:
-            with self._held() as held, os.fdopen(os.open(name, READ, dir_fd=held), "rb") as file:
+            with self._held() as held, os.fdopen(os.open(name, openat.READ, dir_fd=held), "rb") as file:
                 entry = os.fstat(file.fileno())
                 if not stat.S_ISREG(entry.st_mode):
                     raise self._refused(path, "is not a regular file")
@@ -165,11 +165,11 @@ class PrivateFiles:
         FileExistsError then."""
         temporary = f".{os.urandom(8).hex()}"  # no name begins with a dot
         try:
-            with open_root(self._directory.parent) as above, contextlib.suppress(FileExistsError):
+            with openat.root(self._directory.parent) as above, contextlib.suppress(FileExistsError):
                 os.mkdir(self._directory.name, 0o700, dir_fd=above)
                 os.fsync(above)
             with self._held() as held:
-                descriptor = os.open(temporary, NEW_FILE, 0o600, dir_fd=held)
+                descriptor = os.open(temporary, openat.NEW_FILE, 0o600, dir_fd=held)
                 try:
                     with os.fdopen(descriptor, "wb") as file:
                         file.write(content)
@@ -203,7 +203,7 @@ class PrivateFiles:
     @contextlib.contextmanager
     def _held(self) -> Iterator[int]:
         """The directory, held open once it is seen to be ours alone; files are found in it and nowhere else."""
-        with opened(self._directory, DIRECTORY) as descriptor:
+        with openat.opened(self._directory, openat.DIRECTORY) as descriptor:
             self._check_ours(self._directory, os.fstat(descriptor))
             yield descriptor
 
@@ -220,4 +220,4 @@ class PrivateFiles:
 
 
 def _reason(error: OSError) -> str:
-    return "it is a link" if error.errno == errno.ELOOP else reason(error)
+    return "it is a link" if error.errno == errno.ELOOP else openat.reason(error)

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from ordain.adapters.state.directory import shelf_path, state_directory, state_path, workspace_directory
-from ordain.adapters.workspace.openat import NEW_FILE, READ, opened, reason, sync
+from ordain.adapters.workspace import openat
 from ordain.core.plan.value import RunId
 from ordain.core.policy.stop import StopOrder
 from ordain.core.text.problem import Refused, refuse
@@ -37,13 +37,14 @@ def read_stops(env: Mapping[str, str], workspace: Path) -> tuple[StopOrder, ...]
 
 def _read(path: Path, *, everywhere: bool) -> StopOrder | None:
     try:
-        with opened(path, READ) as descriptor, contextlib.suppress(OSError, msgspec.MsgspecError, ValueError):
+        unreadable = contextlib.suppress(OSError, msgspec.MsgspecError, ValueError)
+        with openat.opened(path, openat.READ) as descriptor, unreadable:
             said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
             return msgspec.structs.replace(said, everywhere=everywhere)
     except FileNotFoundError:
         return None
     except OSError as error:
-        fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {reason(error)}"
+        fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {openat.reason(error)}"
         return StopOrder(everywhere=everywhere, fault=fault)
     return StopOrder(everywhere=everywhere)
 
@@ -61,10 +62,10 @@ class StopFiles:
         path = self._directory(everywhere=stop.everywhere) / STOPPED
         try:
             # Once it is open it is on, whatever else the disk takes.
-            with opened(path, NEW_FILE) as descriptor, contextlib.suppress(OSError):
+            with openat.opened(path, openat.NEW_FILE) as descriptor, contextlib.suppress(OSError):
                 os.write(descriptor, msgspec.json.encode(stop))
                 os.fsync(descriptor)
-                sync(path.parent)
+                openat.sync(path.parent)
         except FileExistsError:
             return  # it is on, and keeps who turned it on first
         except OSError as error:
@@ -74,7 +75,7 @@ class StopFiles:
         path = self._directory(everywhere=stop.everywhere) / STOPPED
         try:
             path.unlink(missing_ok=True)
-            sync(path.parent)
+            openat.sync(path.parent)
         except OSError as error:
             raise _refused(path, "removed", error) from error
 
@@ -92,4 +93,4 @@ class StopFiles:
 
 
 def _refused(path: Path, done: str, error: OSError) -> Refused:
-    return refuse("E_STATE_DIR", f"{path} cannot be {done}: {reason(error)}.")
+    return refuse("E_STATE_DIR", f"{path} cannot be {done}: {openat.reason(error)}.")

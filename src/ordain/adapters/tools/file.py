@@ -17,20 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.control_file import reach_fault
-from ordain.adapters.workspace.openat import (
-    DIRECTORY,
-    EscapeError,
-    IrregularError,
-    open_directory,
-    open_file,
-    open_parent,
-    open_root,
-    opened,
-    reason,
-    replace_file,
-    shown,
-)
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import DEFINITIONS, ToolDefinition
 from ordain.core.policy.path_use import ABSENT
@@ -98,14 +86,14 @@ def too_deep_or_private(
     it cannot be read, before anything was changed."""
     if not room:
         return f"has more than {DEPTH_MAX} directories in one another"
-    with opened(name, DIRECTORY, parent=parent) as held, os.scandir(held) as found:
+    with openat.opened(name, openat.DIRECTORY, parent=parent) as held, os.scandir(held) as found:
         entries = list(found)
         if is_repository({entry.name for entry in entries}):
             return f"holds `{path}`, which git takes for a repository and is off limits"
         for entry in entries:
             inner = f"{path}/{entry.name}"
             if private(inner):
-                return f"holds `{shown(inner)}`, which is off limits"
+                return f"holds `{openat.shown(inner)}`, which is off limits"
             if entry.is_dir(follow_symlinks=False):
                 fault = too_deep_or_private(held, entry.name, inner, private, room - 1)
                 if fault is not None:
@@ -161,16 +149,16 @@ class FileTools:
     def _digest(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """The digest of what a call changes, `absent` where there is nothing, None where it cannot be told."""
         try:
-            with open_root(self._workspace) as root:
+            with openat.root(self._workspace) as root:
                 if tool == "move":
                     return " → ".join(_identity(root, args[name]) for name in ("path", "to"))
                 if tool == "delete":
                     return _identity(root, args["path"], also_aside=args.get("recursive", False))
-                with open_parent(root, str(args.get("path", "."))) as (parent, name):
+                with openat.parent(root, str(args.get("path", "."))) as (parent, name):
                     return hashlib.sha256(_read_bytes(parent, name, name)[0]).hexdigest()
         except FileNotFoundError:
             return ABSENT
-        except (OSError, EscapeError, IrregularError, _ToolFault):
+        except (OSError, openat.EscapeError, openat.IrregularError, _ToolFault):
             return None
 
     def _call(self, tool: str, args: Mapping[str, Any], control: Sequence[str]) -> ToolResult:
@@ -184,18 +172,18 @@ class FileTools:
             if path_fault(path, writes=writes, control=control) == OFF_LIMITS:
                 return ToolResult(error="F_PATH_ESCAPE", detail=f"{path!r} {OFF_LIMITS}")
         try:
-            with open_root(self._workspace) as root:
+            with openat.root(self._workspace) as root:
                 if writes:
                     _check_control(
                         root, self._workspace, tool, paths, control, deep=args.get("recursive", tool == "move")
                     )
                 return ToolResult(value=call(root, args))
-        except EscapeError as error:
+        except openat.EscapeError as error:
             return ToolResult(error="F_PATH_ESCAPE", detail=str(error))
         except OSError as error:
             name = args.get("path", ".")
-            return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {reason(error)}")
-        except (IrregularError, _ToolFault) as error:
+            return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {openat.reason(error)}")
+        except (openat.IrregularError, _ToolFault) as error:
             return ToolResult(error="F_STEP_FAILED", detail=str(error))
 
 
@@ -210,14 +198,14 @@ def _check_control(
     leads to; _ToolFault where it is `deep` and would take a control file along, or make one by another path."""
     for path in paths:
         if fault := reach_fault(workspace, [path], control, deep=deep):
-            raise EscapeError(f"{path!r} {OFF_LIMITS}: {fault}")
+            raise openat.EscapeError(f"{path!r} {OFF_LIMITS}: {fault}")
     if deep:
         path, to = paths[0], paths[-1]
 
         def private(inner: str) -> bool:
             return is_control(inner, control) or is_control(to + inner.removeprefix(path), control)
 
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_parent(root, path) as (parent, name):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), openat.parent(root, path) as (parent, name):
             fault = too_deep_or_private(parent, name, path, private)
             if fault is not None:
                 raise _ToolFault(f"{path}: it {fault}; nothing was {tool.removesuffix('e')}ed")
@@ -225,7 +213,7 @@ def _check_control(
 
 def _read_bytes(parent: int, name: str, path: str) -> tuple[bytes, int]:
     """The content and mode of a regular file that is not a link."""
-    with open_file(parent, name, path) as file:
+    with openat.file(parent, name, path) as file:
         mode = os.fstat(file.fileno()).st_mode
         data = file.read(READ_BYTES_MAX + 1)
     if len(data) > READ_BYTES_MAX:
@@ -242,49 +230,49 @@ def _read_text(parent: int, name: str, path: str) -> tuple[str, int]:
 
 
 def _read(root: int, args: Mapping[str, Any]) -> str:
-    with open_parent(root, args["path"]) as (parent, name):
+    with openat.parent(root, args["path"]) as (parent, name):
         return _read_text(parent, name, args["path"])[0]
 
 
 def _list(root: int, args: Mapping[str, Any]) -> list[str]:
-    with open_directory(root, args.get("path", ".")) as directory:
+    with openat.directory(root, args.get("path", ".")) as directory:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         # A name need not be UTF-8; what is not is shown, not hidden, and cannot break what is stored.
-        names = [shown(entry.name) for entry in entries]
+        names = [openat.shown(entry.name) for entry in entries]
         folders = [entry.is_dir(follow_symlinks=False) for entry in entries]
         return [name + "/" * folder for name, folder in zip(names, folders, strict=True)]
 
 
 def _write(root: int, args: Mapping[str, Any]) -> None:
     path = args["path"]
-    with open_parent(root, path) as (parent, name):
+    with openat.parent(root, path) as (parent, name):
         try:
             mode = stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
         except FileNotFoundError:
             mode = 0o666 & ~_umask()
-        replace_file(parent, name, path, args["content"].encode(), mode)
+        openat.replace_file(parent, name, path, args["content"].encode(), mode)
 
 
 def _make(root: int, args: Mapping[str, Any]) -> None:
-    with open_directory(root, args["path"], create=True) as directory:
+    with openat.directory(root, args["path"], create=True) as directory:
         os.fsync(directory)
 
 
 def _edit(root: int, args: Mapping[str, Any]) -> None:
     path, old = args["path"], args["old"]
-    with open_parent(root, path) as (parent, name):
+    with openat.parent(root, path) as (parent, name):
         text, mode = _read_text(parent, name, path)
         found = text.count(old) if old else 0
         if found != 1:
             raise _ToolFault(f"{path}: the text to replace occurs {found} times, not once")
-        replace_file(parent, name, path, text.replace(old, args["new"]).encode(), mode)
+        openat.replace_file(parent, name, path, text.replace(old, args["new"]).encode(), mode)
 
 
 def _identity(root: int, path: str, *, also_aside: bool = False) -> str:
     """Which entry is at a path; `absent` where none is. A tree that was renamed aside and is not yet taken away counts
     as still there: deleting it has to be gone on with."""
     try:
-        with open_parent(root, path) as (parent, name):
+        with openat.parent(root, path) as (parent, name):
             found = entry_identity(parent, name)
             if found is None and also_aside:
                 found = entry_identity(parent, aside(name))
@@ -306,7 +294,7 @@ _MOVE_FAULTS = {
 
 def _move(root: int, args: Mapping[str, Any]) -> None:
     path, to = args["path"], args["to"]
-    with open_parent(root, path) as (source, name):
+    with openat.parent(root, path) as (source, name):
         before = entry_identity(source, name)
         if before is None:
             raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
@@ -319,7 +307,7 @@ def _move(root: int, args: Mapping[str, Any]) -> None:
             raise _ToolFault(f"{path} cannot be moved to {to}: that is inside it")
         with contextlib.ExitStack() as held:
             with _moving(path, to):
-                target, new_name = held.enter_context(open_parent(root, to))
+                target, new_name = held.enter_context(openat.parent(root, to))
                 if args.get("overwrite", False):
                     os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
                 else:
@@ -341,7 +329,7 @@ def _moving(path: str, to: str) -> Iterator[None]:
 
 def _delete(root: int, args: Mapping[str, Any]) -> None:
     path, recursive = args["path"], args.get("recursive", False)
-    with open_parent(root, path) as (parent, name):
+    with openat.parent(root, path) as (parent, name):
         gone, there = aside(name), entry_identity(parent, name)
         leftover = recursive and entry_identity(parent, gone) is not None
         if there is None and not leftover:
@@ -378,7 +366,7 @@ def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftove
     except OSError as error:
         if entry_identity(parent, gone) is None:
             raise
-        raise _ToolFault(f"{path}: {reason(error)}; what is left of it is beside it, as {gone}") from error
+        raise _ToolFault(f"{path}: {openat.reason(error)}; what is left of it is beside it, as {gone}") from error
 
 
 def _umask() -> int:

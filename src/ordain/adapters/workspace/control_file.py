@@ -19,19 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from ordain.adapters.workspace.openat import (
-    DIRECTORY,
-    EscapeError,
-    IrregularError,
-    let_git_ignore,
-    open_directory,
-    open_file,
-    open_parent,
-    open_root,
-    place_file,
-    reason,
-    shown,
-)
+from ordain.adapters.workspace import openat
 from ordain.core.text.control import (
     folded,
     index_entries,
@@ -94,23 +82,23 @@ class ControlWatch:
         after = self._look(self._kept).found
         new = sorted(path for path, seen in after.items() if self._is_new(path, seen))
         gone = sorted(path for path in self._before.keys() - after.keys() if self._is_gone(path))
-        told = [f"`{shown(path)}` is new or has changed" for path in new if not is_packaged(path)]
+        told = [f"`{openat.shown(path)}` is new or has changed" for path in new if not is_packaged(path)]
         index = self._indexes()
         entries = self._new_entries(index) if index != self._index else []
-        told += [f"`{shown(os.fsdecode(path))}` in git's index is new or has changed" for path in entries]
+        told += [f"`{openat.shown(os.fsdecode(path))}` in git's index is new or has changed" for path in entries]
         new += [f".git/{name}" for name in index if entries and index[name] != self._index.get(name)]
         where = set_aside(self._root, new) if new else ""
         for name, content in self._index.items() if entries else ():
             if content is not None:
-                with open_directory(self._root, ".git") as held:
-                    place_file(held, name, content, 0o644)
-        return (*told, *(f"`{shown(path)}` is gone" for path in gone), *([where] if told else []))
+                with openat.directory(self._root, ".git") as held:
+                    openat.place_file(held, name, content, 0o644)
+        return (*told, *(f"`{openat.shown(path)}` is gone" for path in gone), *([where] if told else []))
 
     def _look(self, unread: Collection[str]) -> _Walk:
         walk = _Walk(self._more, unread)
         for place in self._places:
-            gone = contextlib.suppress(FileNotFoundError, NotADirectoryError, EscapeError)
-            with gone, open_directory(self._root, place) as held:
+            gone = contextlib.suppress(FileNotFoundError, NotADirectoryError, openat.EscapeError)
+            with gone, openat.directory(self._root, place) as held:
                 walk.look(held, f"{place}/" if place else "", [])
         self._note(walk, [*(_UNFINISHED if "" in self._places else ()), *self._linked])
         for above in {one for place in self._places for one in PurePosixPath(place).parents}:
@@ -122,7 +110,7 @@ class ControlWatch:
 
     def _note(self, walk: _Walk, paths: Iterable[str]) -> None:
         for path in paths:
-            with contextlib.suppress(OSError, EscapeError), open_parent(self._root, path) as (parent, name):
+            with contextlib.suppress(OSError, openat.EscapeError), openat.parent(self._root, path) as (parent, name):
                 own = os.fstat(parent)
                 walk.note(parent, name, path.removesuffix(name), [[own.st_dev, own.st_ino]])
 
@@ -130,7 +118,7 @@ class ControlWatch:
         """The files of git's index, where a command can write them; None for one that cannot be read."""
         found: dict[str, bytes | None] = {}
         if "" in self._places:
-            with contextlib.suppress(OSError, EscapeError), open_directory(self._root, ".git") as held:
+            with contextlib.suppress(OSError, openat.EscapeError), openat.directory(self._root, ".git") as held:
                 with os.scandir(held) as entries:
                     names = [entry.name for entry in entries if _INDEX.fullmatch(entry.name)]
                 found = {name: _content(held, name) for name in names}
@@ -138,7 +126,7 @@ class ControlWatch:
 
     def _new_entries(self, index: Mapping[str, bytes | None]) -> list[bytes]:
         """The control files in git's index that are new or changed, except those that the workspace has too."""
-        with open_directory(self._root, ".git") as held:
+        with openat.directory(self._root, ".git") as held:
             id_size = 32 if _SHA256.search(_content(held, "config") or b"") else 20
         now = _entries(index, id_size)
         new = {one for one in now - _entries(self._index, id_size) if is_control_entry(*one[:2], self._more)}
@@ -151,7 +139,7 @@ class ControlWatch:
         """Whether a file in the workspace has what the index has, so that git would write nothing new."""
         found, name = None, os.fsdecode(path)
         if stat.S_ISREG(mode) and not is_kept(name):
-            with contextlib.suppress(OSError, ValueError, EscapeError), open_parent(self._root, name) as (held, last):
+            with contextlib.suppress(OSError, ValueError), openat.parent(self._root, name) as (held, last):
                 found = _content(held, last)
         kind = hashlib.sha1 if len(content) == 20 else hashlib.sha256
         return found is not None and kind(b"blob %d\0%b" % (len(found), found)).digest() == content
@@ -164,7 +152,7 @@ class ControlWatch:
     def _is_gone(self, path: str) -> bool:
         if is_packaged(path) or path in _UNFINISHED:
             return False
-        with contextlib.suppress(OSError, EscapeError), open_parent(self._root, path) as (parent, _):
+        with contextlib.suppress(OSError, openat.EscapeError), openat.parent(self._root, path) as (parent, _):
             found = os.fstat(parent)
             return path not in self._kept or self._before[path].above[-1:] != [[found.st_dev, found.st_ino]]
         return True
@@ -278,7 +266,7 @@ def reach_fault(workspace: Path, paths: Sequence[str], more: Sequence[str] = (),
     for path in map(PurePosixPath, paths):
         for inner, outer in zip((path, *path.parents), path.parents, strict=False):
             made.setdefault(outer, set()).add(inner.name)
-    with open_root(workspace) as root:
+    with openat.root(workspace) as root:
         for above, names in made.items():
             there, beside = _beside(root, above, more)
             if is_repository(names | there):
@@ -288,15 +276,15 @@ def reach_fault(workspace: Path, paths: Sequence[str], more: Sequence[str] = (),
     for one in sorted(_linked(os.path.realpath(workspace), control)):
         begins = f"{folded(one)}/"
         if any(path.startswith(begins) or (deep and begins.startswith(path)) for path in written):
-            return f"a control file is a link that leads to `{shown(one)}`"
+            return f"a control file is a link that leads to `{openat.shown(one)}`"
     return None
 
 
 def _beside(root: int, above: PurePosixPath, more: Sequence[str]) -> tuple[set[str], list[str]]:
     """The names in a directory, where there is one, and the paths of the control files among them."""
     names: set[str] = set()
-    gone = contextlib.suppress(FileNotFoundError, NotADirectoryError, EscapeError)
-    with gone, open_directory(root, str(above)) as held, os.scandir(held) as entries:
+    gone = contextlib.suppress(FileNotFoundError, NotADirectoryError, openat.EscapeError)
+    with gone, openat.directory(root, str(above)) as held, os.scandir(held) as entries:
         names.update(entry.name for entry in entries)
     control = {above / name for name in names if may_matter(name) and is_control_name(name, above.name)}
     control |= {above / name for name in names if more and is_named(str(above / name), more)}
@@ -352,7 +340,7 @@ def _lies_in(path: str, places: Collection[str]) -> bool:
 def _opened(held: int, name: str) -> int | None:
     """A directory; None where it cannot be read, or is not there any more."""
     try:
-        return os.open(name, DIRECTORY, dir_fd=held)
+        return os.open(name, openat.DIRECTORY, dir_fd=held)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
@@ -371,7 +359,7 @@ def _entries(index: Mapping[str, bytes | None], id_size: int) -> set[tuple[bytes
 
 
 def _content(held: int, name: str) -> bytes | None:
-    with contextlib.suppress(OSError, EscapeError, IrregularError), open_file(held, name, name) as file:
+    with contextlib.suppress(OSError, openat.EscapeError, openat.IrregularError), openat.file(held, name, name) as file:
         content = file.read(INDEX_MAX + 1)
         return content if len(content) <= INDEX_MAX else None
     return None
@@ -386,25 +374,25 @@ def set_aside(root: int, paths: Sequence[str]) -> str:
             _set_aside(root, path, folder)
         except FileNotFoundError:
             continue  # it went with a directory above it
-        except (OSError, EscapeError) as error:
-            why = f"could not be set aside ({reason(error)}): remove it before you do anything else"
-            failed.append(f"`{shown(path)}` {why}")
+        except (OSError, openat.EscapeError) as error:
+            why = f"could not be set aside ({openat.reason(error)}): remove it before you do anything else"
+            failed.append(f"`{openat.shown(path)}` {why}")
     return "; ".join([f"what was found is in {folder}", *failed])
 
 
 @contextlib.contextmanager
 def open_replaced(root: int, path: str) -> Iterator[int]:
     """A directory for what was replaced, made if need be; git leaves it out."""
-    with open_directory(root, REPLACED, create=True) as ours:
-        let_git_ignore(ours)
-    with open_directory(root, path, create=True) as kept:
+    with openat.directory(root, REPLACED, create=True) as ours:
+        openat.let_git_ignore(ours)
+    with openat.directory(root, path, create=True) as kept:
         yield kept
 
 
 def _set_aside(root: int, path: str, folder: str) -> None:
     *outer, name = path.split("/")
     above = "/".join(f"was-{part}" if is_control_name(part) else part for part in outer)
-    with open_parent(root, path) as (parent, last), contextlib.ExitStack() as held:
+    with openat.parent(root, path) as (parent, last), contextlib.ExitStack() as held:
         new, kept = f"was-{name}"[:200], parent
         found = os.stat(last, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o200:  # its maker has shut it

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from ordain.adapters.process.spool import ROOM_BYTES
-from ordain.adapters.workspace.openat import (
-    EscapeError,
-    let_git_ignore,
-    open_directory,
-    open_parent,
-    open_root,
-    opened,
-    replace_file,
-)
+from ordain.adapters.workspace import openat
 
 # --- Copies ----------------------------------------------------------------------------------------------------------
 
@@ -34,17 +26,17 @@ class WorkspaceCopies:
     def put(self, path: str, data: bytes) -> bool:
         where = PurePosixPath(path)
         try:
-            with open_root(self._workspace) as root, _folder(root, where.parent) as folder:
-                replace_file(folder, where.name, path, data, 0o644)
-        except (OSError, EscapeError):
+            with openat.root(self._workspace) as root, _folder(root, where.parent) as folder:
+                openat.replace_file(folder, where.name, path, data, 0o644)
+        except (OSError, openat.EscapeError):
             return False
         return True
 
     def remove(self, path: str) -> None:
         try:
-            with open_root(self._workspace) as root, open_parent(root, path) as (folder, name):
+            with openat.root(self._workspace) as root, openat.parent(root, path) as (folder, name):
                 os.unlink(name, dir_fd=folder)
-        except (OSError, EscapeError):
+        except (OSError, openat.EscapeError):
             return
 
 
@@ -53,13 +45,13 @@ def _folder(root: int, path: PurePosixPath) -> Iterator[int]:
     """The directory of copies, made if need be. One of our own is kept out of git when it is made and never later, so
     that whoever wants the copies there can have them; a directory that the settings name is the user's affair."""
     try:
-        with open_directory(root, str(path)):
+        with openat.directory(root, str(path)):
             made = False
     except FileNotFoundError:
         made = True
-    with open_directory(root, str(path), create=True) as folder:
+    with openat.directory(root, str(path), create=True) as folder:
         if made and path.parts[0] == OURS:
-            let_git_ignore(folder)
+            openat.let_git_ignore(folder)
         yield folder
 
 
@@ -91,7 +83,7 @@ class WorkspaceStepLogs:
                 os.fchmod(descriptor, 0o600)
                 os.ftruncate(descriptor, at)
                 return os.pwrite(descriptor, lines, at) == len(lines)
-        except (OSError, EscapeError):
+        except (OSError, openat.EscapeError):
             return False
 
     def read(self, run_id: str, start: int) -> tuple[bytes, int]:
@@ -100,17 +92,17 @@ class WorkspaceStepLogs:
                 start = max(0, size + start) if start < 0 else min(start, size)
                 data = os.pread(descriptor, READ_BYTES, start)
                 return data, start + len(data)
-        except (OSError, EscapeError):
+        except (OSError, openat.EscapeError):
             return b"", 0
 
     @contextlib.contextmanager
     def _file(self, run_id: str, flags: int, *, create: bool) -> Iterator[tuple[int, int]]:
         """A run's log, opened, and its size."""
-        with open_root(self._workspace) as root, open_directory(root, FOLDER, create=create) as folder:
+        with openat.root(self._workspace) as root, openat.directory(root, FOLDER, create=create) as folder:
             if create:
-                let_git_ignore(folder)
-            with opened(f"{run_id}.jsonl", flags | _OPEN, parent=folder) as descriptor:
+                openat.let_git_ignore(folder)
+            with openat.opened(f"{run_id}.jsonl", flags | _OPEN, parent=folder) as descriptor:
                 seen = os.fstat(descriptor)
                 if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1 or seen.st_uid != os.geteuid():
-                    raise EscapeError(f"the log of {run_id} is no plain file of ours")
+                    raise openat.EscapeError(f"the log of {run_id} is no plain file of ours")
                 yield descriptor, seen.st_size

@@ -11,16 +11,8 @@ from pathlib import Path
 
 from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.tools.cel import Cel
+from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.locate import configuration, git_head, read_regular
-from ordain.adapters.workspace.openat import (
-    EscapeError,
-    IrregularError,
-    open_file,
-    open_parent,
-    open_root,
-    reason,
-    shown,
-)
 from ordain.adapters.workspace.operand import PatternLook, contents, operand_path, operand_pattern
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.core.lint.path import handed_files, wanted_files, written_places
@@ -88,21 +80,21 @@ class DirectoryWorkspace:
     def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
         try:
             with (
-                open_root(self._path) as root,
-                open_parent(root, path) as (parent, name),
-                open_file(parent, name, path) as file,
+                openat.root(self._path) as root,
+                openat.parent(root, path) as (parent, name),
+                openat.file(parent, name, path) as file,
             ):
                 if self._secrets.holds(file.fileno(), secret_files):
                     raise refuse("F_READ_MISSING", f"`{path}` is one of the files that hold secrets")
                 return file.read(limit), os.fstat(file.fileno()).st_size
-        except EscapeError as error:
+        except openat.EscapeError as error:
             raise refuse("F_PATH_ESCAPE", str(error)) from error
-        except IrregularError as error:
+        except openat.IrregularError as error:
             raise refuse("F_READ_MISSING", f"`{path}` is no regular file") from error
         except FileNotFoundError as error:
             raise refuse("F_READ_MISSING", f"`{path}` is not there") from error
         except OSError as error:
-            raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {reason(error)}") from error
+            raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {openat.reason(error)}") from error
 
     def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
         if self._secrets.lies_at(self._path / path, secret_files, deep=deep):
@@ -111,7 +103,7 @@ class DirectoryWorkspace:
             for name in (*directories, *files):
                 inner = str(Path(directory, name).relative_to(self._path))
                 if handed_fault(inner, touched=True) is not None:
-                    return f"holds `{shown(inner)}`, which is not for agents"
+                    return f"holds `{openat.shown(inner)}`, which is not for agents"
         return None
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
@@ -119,9 +111,9 @@ class DirectoryWorkspace:
         wanted = {pattern for given in patterns if (pattern := operand_pattern(given)) is not None}
         with contextlib.ExitStack() as held:
             try:
-                look = PatternLook(held.enter_context(open_root(self._path)))
+                look = PatternLook(held.enter_context(openat.root(self._path)))
             except OSError as error:
-                raise refuse("E_WORKSPACE", f"{self._path} cannot be opened: {reason(error)}.") from error
+                raise refuse("E_WORKSPACE", f"{self._path} cannot be opened: {openat.reason(error)}.") from error
             return look.digests(names | look.matching(wanted))
 
     def contents(self, paths: Collection[str], patterns: Collection[str]) -> dict[str, str]:
@@ -144,7 +136,7 @@ class DirectoryWorkspace:
         found: set[str] = set()
         effort = 0
         for (place, above), texts in wanted.items():
-            with open_root(Path(place)) as held:
+            with openat.root(Path(place)) as held:
                 look = PatternLook(held, effort)
                 found |= {above + name for name in look.matching(texts)}
                 effort = look.effort
@@ -265,7 +257,7 @@ class DirectoryWorkspace:
         given = {*plan.protect, *(pattern for step in plan.steps for pattern in step.protect)}
         found: frozenset[str] = frozenset()
         if given:
-            with contextlib.suppress(Refused, OSError), open_root(self._path) as root:
+            with contextlib.suppress(Refused, OSError), openat.root(self._path) as root:
                 found = PatternLook(root).idle({text: operand_pattern(text) for text in given})
         return found
 

@@ -56,7 +56,7 @@ def opened(path: str | Path, flags: int, mode: int = 0o600, *, parent: int | Non
         os.close(descriptor)
 
 
-def open_root(path: Path) -> contextlib.AbstractContextManager[int]:
+def root(path: Path) -> contextlib.AbstractContextManager[int]:
     """A descriptor of a directory that nobody plants: the workspace itself."""
     return opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -68,7 +68,7 @@ def sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def open_directory(root: int, path: str, *, create: bool = False) -> Iterator[int]:
+def directory(root: int, path: str, *, create: bool = False) -> Iterator[int]:
     """A descriptor of the directory `path` beneath `root`, made along the way when asked for."""
     held = os.dup(root)
     try:
@@ -91,16 +91,16 @@ def open_directory(root: int, path: str, *, create: bool = False) -> Iterator[in
 
 
 @contextlib.contextmanager
-def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
+def parent(root: int, path: str) -> Iterator[tuple[int, str]]:
     """The directory that holds `path`, and the last name in it; the name itself is not opened."""
     parts = _parts(path)
     if not parts:
         raise EscapeError("the workspace itself is not a file")
-    with open_directory(root, str(PurePosixPath(*parts[:-1]))) as parent:
+    with directory(root, str(PurePosixPath(*parts[:-1]))) as parent:
         yield parent, parts[-1]
 
 
-def open_file(parent: int, name: str, path: str) -> BinaryIO:
+def file(parent: int, name: str, path: str) -> BinaryIO:
     """A regular file that is not a link, to be read; a pipe in its place holds nobody up."""
     try:
         descriptor = os.open(name, READ, dir_fd=parent)

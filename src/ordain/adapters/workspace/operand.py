@@ -14,16 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from ordain.adapters.workspace.openat import (
-    READ,
-    EscapeError,
-    is_link,
-    open_directory,
-    open_parent,
-    opened,
-    reason,
-    shown,
-)
+from ordain.adapters.workspace import openat
 from ordain.core.policy.bound_file import FILE_BYTES_MAX
 from ordain.core.policy.path_use import ABSENT, spelt_path
 from ordain.core.text.control import folded
@@ -108,8 +99,8 @@ class PatternLook:
                     below = [one for one in on if one.goes_below(depth)]
                     todo += [(f"{path}/", depth + 1, below)] if below else []
                 elif any((links and depth < len(one.along)) or self._matches(one, folded(path)) for one in on):
-                    if shown(path) != path:  # it could be told from no other in a record
-                        what = f"The name `{shown(path)}` is not UTF-8, and the plan's patterns mean it."
+                    if openat.shown(path) != path:  # it could be told from no other in a record
+                        what = f"The name `{openat.shown(path)}` is not UTF-8, and the plan's patterns mean it."
                         raise refuse("E_BASE_UNREADABLE", what)
                     found.add(path)
         return found
@@ -131,12 +122,12 @@ class PatternLook:
     def entries(self, above: str) -> Iterator[tuple[str, bool, bool]]:
         """What is in a directory: each name, whether it is a directory, and whether it is a link."""
         try:
-            with open_directory(self._root, above) as held, os.scandir(held) as entries:
+            with openat.directory(self._root, above) as held, os.scandir(held) as entries:
                 for entry in entries:
                     yield entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink()
         except FileNotFoundError:  # gone since its name was read
             return
-        except (OSError, EscapeError) as error:
+        except (OSError, openat.EscapeError) as error:
             raise _unreadable(above, error) from error
 
     def _spend(self, effort: int) -> None:
@@ -153,9 +144,9 @@ class PatternLook:
     def digest(self, path: str) -> str:
         """What is at a path: `sha256:…` of a regular file's content, `link:…` of a link's target, and else a word."""
         try:
-            with open_parent(self._root, path) as (parent, name):
+            with openat.parent(self._root, path) as (parent, name):
                 return self._seen(parent, name, path)
-        except EscapeError:
+        except openat.EscapeError:
             return self._link_along(path)
         except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
             return ABSENT
@@ -179,16 +170,16 @@ class PatternLook:
         try:
             for depth in range(1, len(parts)):
                 self._spend(_STEP_EFFORT * depth)
-                with open_parent(self._root, "/".join(parts[:depth])) as (parent, name):
-                    if is_link(parent, name):
+                with openat.parent(self._root, "/".join(parts[:depth])) as (parent, name):
+                    if openat.is_link(parent, name):
                         return self._seen(parent, name, path)
-        except (OSError, EscapeError) as error:
+        except (OSError, openat.EscapeError) as error:
             raise _changing(path) from error
         raise _changing(path)
 
     def _content(self, parent: int, name: str, path: str) -> str:
         """The digest of as many bytes as the file had when it was opened; one that is being written is refused."""
-        with opened(name, READ, parent=parent) as descriptor:
+        with openat.opened(name, openat.READ, parent=parent) as descriptor:
             self._bytes += os.fstat(descriptor).st_size
             if self._bytes > OPERAND_BYTES_MAX:
                 detail = f"With `{path}`, the files that the plan names have more than {OPERAND_BYTES_MAX:,} bytes."
@@ -214,8 +205,8 @@ def _digest(descriptor: int, most: int) -> str | None:
     return f"sha256:{digest.hexdigest()}" if same else None
 
 
-def _unreadable(path: str, error: OSError | EscapeError) -> Refused:
-    return refuse("E_BASE_UNREADABLE", f"`{shown(path) or '.'}` cannot be read: {reason(error)}.")
+def _unreadable(path: str, error: OSError | openat.EscapeError) -> Refused:
+    return refuse("E_BASE_UNREADABLE", f"`{openat.shown(path) or '.'}` cannot be read: {openat.reason(error)}.")
 
 
 def _changing(path: str) -> Refused:
@@ -251,7 +242,7 @@ def _seen(path: str) -> tuple[str, int]:
         if found.st_size > FILE_BYTES_MAX:
             return "too large", 0
         real = os.path.realpath(path)
-        with opened(real, READ) as descriptor:
+        with openat.opened(real, openat.READ) as descriptor:
             digest = _digest(descriptor, FILE_BYTES_MAX) or "changing"
         moved = f" {real}" if digest != "changing" and real != os.path.normpath(path) else ""
         return digest + moved, found.st_size

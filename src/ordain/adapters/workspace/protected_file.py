@@ -16,19 +16,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from ordain.adapters.tools.file import aside, take_away
+from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.control_file import REPLACED, open_replaced, set_aside
-from ordain.adapters.workspace.openat import (
-    DIRECTORY,
-    EscapeError,
-    IrregularError,
-    open_directory,
-    open_file,
-    open_parent,
-    open_root,
-    place_file,
-    place_link,
-    reason,
-)
 from ordain.adapters.workspace.operand import PatternLook, operand_pattern
 from ordain.core.policy.loading import CACHED, LoadingRules, is_cached
 from ordain.core.run.step_event import ProtectedFile
@@ -71,7 +60,7 @@ class ProtectedFiles:
     async def drop_caches(self, protected: Collection[str]) -> None:
         with self._root() as root:
             for place in LoadingRules(protected).places:
-                with contextlib.suppress(OSError, EscapeError), open_directory(root, place) as held:
+                with contextlib.suppress(OSError, openat.EscapeError), openat.directory(root, place) as held:
                     os.rename(CACHED, aside(CACHED), src_dir_fd=held, dst_dir_fd=held)
                     take_away(held, aside(CACHED))
 
@@ -135,10 +124,10 @@ class ProtectedFiles:
             for path, saved in files.items():
                 try:
                     _put_back(root, path, saved, aside)
-                except (OSError, EscapeError) as error:
+                except (OSError, openat.EscapeError) as error:
                     raise refuse(
                         "E_PROTECT",
-                        f"The protected file `{path}` was changed and cannot be put back: {reason(error)}.",
+                        f"The protected file `{path}` was changed and cannot be put back: {openat.reason(error)}.",
                         "Make its directory writable again; it is put back when the run is resumed.",
                     ) from error
 
@@ -146,7 +135,7 @@ class ProtectedFiles:
     def _root(self) -> Iterator[int]:
         with contextlib.ExitStack() as held:
             try:
-                root = held.enter_context(open_root(self._workspace))
+                root = held.enter_context(openat.root(self._workspace))
             except OSError as error:
                 raise refuse("E_WORKSPACE", f"{self._workspace} is not a directory, or not there any more.") from error
             yield root
@@ -157,14 +146,14 @@ class ProtectedFiles:
 
 def _is_directory(root: int, path: str) -> bool:
     try:
-        with open_directory(root, path):
+        with openat.directory(root, path):
             return True
-    except (EscapeError, FileNotFoundError, NotADirectoryError):
+    except (openat.EscapeError, FileNotFoundError, NotADirectoryError):
         return False
 
 
 def _is_file(root: int, path: str) -> bool:
-    with contextlib.suppress(OSError, EscapeError), open_parent(root, path) as (parent, name):
+    with contextlib.suppress(OSError, openat.EscapeError), openat.parent(root, path) as (parent, name):
         return stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     return False
 
@@ -189,7 +178,7 @@ def _conftests(look: PatternLook, workspace: Path, above: str, depth: int) -> It
 def _read(root: int, path: str, size_max: int) -> Saved | None:
     """A file or link as it is; None for one that is gone since its name was read."""
     try:
-        with open_parent(root, path) as (parent, name):
+        with openat.parent(root, path) as (parent, name):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
                 return Saved(content=os.fsencode(os.readlink(name, dir_fd=parent)))
@@ -201,13 +190,13 @@ def _read(root: int, path: str, size_max: int) -> Saved | None:
             return Saved(content=_content(parent, name, path, found), mode=stat.S_IMODE(found.st_mode))
     except FileNotFoundError:
         return None
-    except (OSError, EscapeError, IrregularError) as error:
-        raise refuse("E_PROTECT", f"`{path}` cannot be read: {reason(error)}.") from error
+    except (OSError, openat.EscapeError, openat.IrregularError) as error:
+        raise refuse("E_PROTECT", f"`{path}` cannot be read: {openat.reason(error)}.") from error
 
 
 def _content(parent: int, name: str, path: str, looked: os.stat_result) -> bytes:
     """What is in a file, which must be the one that was looked at and not be written meanwhile."""
-    with open_file(parent, name, path) as file:
+    with openat.file(parent, name, path) as file:
         content = file.read(looked.st_size + 1)
         now = os.fstat(file.fileno())
     if len(content) != looked.st_size or _version(now) != _version(looked):
@@ -222,7 +211,7 @@ def _version(found: os.stat_result) -> tuple[int, ...]:
 def _became(root: int, path: str, file: ProtectedFile, seal: Callable[[bytes], str]) -> str | None:
     """What became of a protected file; None where it is as it was."""
     try:
-        with open_parent(root, path) as (parent, name):
+        with openat.parent(root, path) as (parent, name):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
                 same = file.mode is None and seal(os.fsencode(os.readlink(name, dir_fd=parent))) == file.seal
@@ -235,10 +224,10 @@ def _became(root: int, path: str, file: ProtectedFile, seal: Callable[[bytes], s
                 same = False
     except (FileNotFoundError, NotADirectoryError):
         return "is gone"
-    except (EscapeError, IrregularError, PermissionError, Refused):  # a link, unreadable, or being written
-        same = False
+    except (openat.EscapeError, openat.IrregularError, PermissionError, Refused):
+        same = False  # a link, unreadable, or being written
     except OSError as error:
-        raise refuse("E_PROTECT", f"`{path}` cannot be compared with what it was: {reason(error)}.") from error
+        raise refuse("E_PROTECT", f"`{path}` cannot be compared with what it was: {openat.reason(error)}.") from error
     return None if same else "has changed"
 
 
@@ -255,9 +244,9 @@ def _put_back(root: int, path: str, saved: Saved, aside: str) -> None:
             held, above = inner, f"{above}{part}/"
         _make_way(root, held, name, above, aside)
         if saved.mode is None:
-            place_link(held, name, os.fsdecode(saved.content))
+            openat.place_link(held, name, os.fsdecode(saved.content))
         else:
-            place_file(held, name, saved.content, saved.mode)
+            openat.place_file(held, name, saved.content, saved.mode)
     finally:
         os.close(held)
 
@@ -266,7 +255,7 @@ def _entered(root: int, held: int, part: str, above: str, aside: str) -> int:
     """A directory on the way, made anew where there is none or something else stands in its place."""
     for _ in range(2):
         try:
-            return os.open(part, DIRECTORY, dir_fd=held)
+            return os.open(part, openat.DIRECTORY, dir_fd=held)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
@@ -274,7 +263,7 @@ def _entered(root: int, held: int, part: str, above: str, aside: str) -> int:
                 _move_aside(root, held, part, above, aside)
             os.mkdir(part, 0o777, dir_fd=held)
             os.fsync(held)
-    return os.open(part, DIRECTORY, dir_fd=held)
+    return os.open(part, openat.DIRECTORY, dir_fd=held)
 
 
 def _make_way(root: int, held: int, name: str, above: str, aside: str) -> None:
@@ -287,7 +276,7 @@ def _make_way(root: int, held: int, name: str, above: str, aside: str) -> None:
     if stat.S_ISDIR(mode):
         _move_aside(root, held, name, above, aside)
         return
-    with contextlib.suppress(OSError, EscapeError), open_replaced(root, f"{aside}/{above}") as kept:
+    with contextlib.suppress(OSError, openat.EscapeError), open_replaced(root, f"{aside}/{above}") as kept:
         os.link(name, name, src_dir_fd=held, dst_dir_fd=kept, follow_symlinks=False)
 
 
@@ -295,5 +284,5 @@ def _move_aside(root: int, held: int, name: str, above: str, aside: str) -> None
     try:
         with open_replaced(root, f"{aside}/{above}") as kept:
             os.rename(name, name, src_dir_fd=held, dst_dir_fd=kept)
-    except (OSError, EscapeError):  # our own directory may be on another file system, or a link that somebody planted
+    except (OSError, openat.EscapeError):  # ours may be on another file system, or a link that somebody planted
         os.rename(name, f".ordain-{os.urandom(8).hex()}-{name}"[:255], src_dir_fd=held, dst_dir_fd=held)
