@@ -5,6 +5,7 @@ Python looks for modules first in the directory that it is started in with `-m`.
 an agent can leave one for us to load; so that directory is taken out before anything more is loaded.
 """
 
+import gc
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
@@ -16,6 +17,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 def main() -> None:
     """Do what the words of the command line say."""
+    gc.set_threshold(20_000, 20, 20)  # what is imported stays: looking through it every 700 objects finds nothing
     if sys.argv[1:3] == ["guard", "hook"]:
         from ordain.interfaces.hook.entry import enter
 

@@ -20,7 +20,7 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Everything holds for libyaml and for PyYAML's own parser."""
     if not hasattr(yaml, request.param):
         pytest.skip("PyYAML was built without libyaml")
-    monkeypatch.setattr(yaml_value, "_Loader", getattr(yaml, request.param))
+    monkeypatch.setattr(yaml_value, "_loader", lambda: getattr(yaml, request.param))
 
 
 @pytest.mark.parametrize(

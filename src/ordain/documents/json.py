@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from ordain.core.text.limit import DEPTH_MAX, INTEGER_MAX, STRING_BYTES_MAX, string_fault
+from ordain.core.text.pattern import compile_later
 from ordain.documents.document import PROBLEMS_MAX, Mark, ProblemList, ReadValue, exact_number
 
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"""
       (?P<string> "(?: [^"\\\x00-\x1f]++ | \\(?: ["\\/bfnrt] | u[0-9a-fA-F]{4} ) )*+" )
     | (?P<number> -?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?(?![0-9A-Za-z_.+-]) )
@@ -29,11 +30,11 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_SPACE = re.compile(r"[ \t\n\r]*+")
+_SPACE = compile_later(r"[ \t\n\r]*+")
 _WORDS = {"null": None, "true": True, "false": False}
-_RAW_DOUBT = re.compile("[\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-_ESCAPE_DOUBT = re.compile(r"\\(?:[bfr]|u(?:00[01789]|20|[dD][89a-fA-F]))")
-_BORDER = re.compile(r'[^\\]"')
+_RAW_DOUBT = compile_later("[\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_ESCAPE_DOUBT = compile_later(r"\\(?:[bfr]|u(?:00[01789]|20|[dD][89a-fA-F]))")
+_BORDER = compile_later(r'[^\\]"')
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 

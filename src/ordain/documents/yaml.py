@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.text.limit import DEPTH_MAX, string_fault
+from ordain.core.text.pattern import compile_later
 from ordain.documents.document import PROBLEMS_MAX, Mark, ProblemList, ReadValue, exact_number
+
+if TYPE_CHECKING:
+    import yaml
 
 # --- Yaml value ------------------------------------------------------------------------------------------------------
 # Strict YAML text to a JSON value: what a plain scalar means never depends on the reader's version of YAML.
@@ -23,12 +25,10 @@ from ordain.documents.document import PROBLEMS_MAX, Mark, ProblemList, ReadValue
 # Knows nothing of plans. The value is built from the parser's events with an explicit stack, so that depth, aliases
 # and tags are refused before anything is expanded and no nesting can exhaust the interpreter's own stack.
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 _WORDS = {"null": None, "true": True, "false": False}
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|NaN|-?Infinity")
-_AMBIGUOUS = re.compile(
+_JSON_NUMBER = compile_later(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = compile_later(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|NaN|-?Infinity")
+_AMBIGUOUS = compile_later(
     r"""
       (?i: yes | no | on | off | true | false | null ) | ~ | <<
     | [-+]? (?: [0-9][0-9_]* (?:\.[0-9_]*)? | \.[0-9][0-9_]* ) (?: [eE][-+]?[0-9]+ )?
@@ -38,8 +38,14 @@ _AMBIGUOUS = re.compile(
     """,
     re.VERBOSE,
 )
-_COMMENT = re.compile(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
-_LINE_SEPARATOR = re.compile("[\u2028\u2029]")
+_COMMENT = compile_later(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
+_LINE_SEPARATOR = compile_later("[\u2028\u2029]")
+
+
+def _loader() -> Any:
+    import yaml  # many documents have none
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> ReadValue:
@@ -67,10 +73,12 @@ def reads_as_text(plain: str) -> bool:
 
 def yaml_comments(text: str) -> tuple[str, ...]:
     """The comments of a YAML text that can be read, in order and without their marks: what a value does not hold."""
+    import yaml
+
     found: list[str] = []
     end = 0
     if _COMMENT.search(text):
-        for token in yaml.scan(text, Loader=_Loader):
+        for token in yaml.scan(text, Loader=_loader()):
             # Between two tokens stand white space and comments only.
             found += (comment[1].rstrip() for comment in _COMMENT.finditer(text[end : token.start_mark.index]))
             end = max(end, token.end_mark.index)
@@ -82,8 +90,10 @@ def yaml_comments(text: str) -> tuple[str, ...]:
 
 def open_lines(text: str) -> set[int]:
     """The lines of a YAML text that can be read, from one, whose end is inside a scalar: its white space may count."""
+    import yaml
+
     found: set[int] = set()
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=_loader()):
         if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark:
             first, last = event.start_mark.line + 1, event.end_mark.line
             in_block = event.style in ("|", ">")
@@ -124,8 +134,10 @@ class _YamlReader:
         self._documents = 0
 
     def read(self, text: str) -> None:
+        import yaml
+
         try:
-            for event in yaml.parse(text, Loader=_Loader):
+            for event in yaml.parse(text, Loader=_loader()):
                 if not self._take(event):
                     return
         except yaml.MarkedYAMLError as error:
@@ -133,27 +145,27 @@ class _YamlReader:
         except (yaml.YAMLError, ValueError, OverflowError):
             self.problems.add("E_DOC_SYNTAX", "This YAML holds a character that YAML forbids.", line=self.first_line)
 
-    def _take(self, event: yaml.Event) -> bool:
+    def _take(self, event: Any) -> bool:
         """Take one more event; false where reading further makes no sense."""
-        match event:
-            case yaml.DocumentStartEvent():
+        match type(event).__name__:  # and not the type, so that YAML is imported where there is some
+            case "DocumentStartEvent":
                 return self._start_document(event)
-            case yaml.AliasEvent():
+            case "AliasEvent":
                 self._add("E_YAML_ALIAS", f"`*{event.anchor}` is an alias.", event, "Write the value out.")
                 self._put(None, event)
-            case yaml.ScalarEvent():
+            case "ScalarEvent":
                 self._refuse_decoration(event)
                 self._put_scalar(event)
-            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+            case "SequenceStartEvent" | "MappingStartEvent" as kind:
                 self._refuse_decoration(event)
                 if len(self._open) == self.depth_max:
                     detail = f"More than {self.depth_max} lists and mappings stand inside one another."
                     self._add("E_DOC_DEPTH", detail, event)
                     return False
                 mark = self._mark(event)
-                self._open.append(_Sequence(mark) if isinstance(event, yaml.SequenceStartEvent) else _OpenMapping(mark))
+                self._open.append(_Sequence(mark) if kind == "SequenceStartEvent" else _OpenMapping(mark))
                 self.depth = max(self.depth, len(self._open))
-            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+            case "SequenceEndEvent" | "MappingEndEvent":
                 self._put(self._open.pop().value, event)
         return len(self.problems) < PROBLEMS_MAX
 
@@ -281,10 +293,10 @@ class _YamlReader:
 
 # --- Yaml text -------------------------------------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[A-Za-z_/.$(][^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]*")
-_NOT_PLAIN = re.compile(r": |:\Z| #|\s\Z|\A\.\.\.|\A[yYnN]\Z")
-_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_ONLY_ESCAPED = re.compile(f"{_UNWRITABLE.pattern}|[\t\n]")
+_PLAIN = compile_later(r"[A-Za-z_/.$(][^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]*")
+_NOT_PLAIN = compile_later(r": |:\Z| #|\s\Z|\A\.\.\.|\A[yYnN]\Z")
+_UNWRITABLE = compile_later("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_ONLY_ESCAPED = compile_later(f"{_UNWRITABLE.pattern}|[\t\n]")
 _LONG_KEY = 512
 """A key of YAML on one line ends within 1,024 characters; a longer one is written with a question mark."""
 

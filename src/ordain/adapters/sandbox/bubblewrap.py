@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import re
-import socket
 import stat
 import struct
 import time
@@ -60,10 +59,12 @@ _MACHINES = {
     "aarch64": _Machine(0xC00000B7, 198, 199, (217, 218, 219), (52,), (53, 452, 33), ((56, _THIRD),)),
 }
 _X32 = 0x40000000
-_ALLOWED_FAMILIES = (socket.AF_INET, socket.AF_INET6, 16)
-"""16 is netlink, by which programs ask what networks there are."""
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_ALLOWED_FAMILIES = (_INET, _INET6, _NETLINK)
+"""By netlink programs ask what networks there are."""
 
-_PAIRS = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)
+_PAIRS = (1, 5)
+"""Streams, and those that keep messages apart."""
 _KIND = 0xF
 """The part of a socket's type that is no flag."""
 _ALLOW, _KILL, _REFUSE, _MISSING = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES, 0x00050000 | errno.ENOSYS
@@ -97,7 +98,7 @@ def _program(known: _Machine) -> Iterator[_Instruction]:
     for call, flags in known.opens:
         yield from ((_EQUAL, 0, 6, call), (_LOAD, 0, 0, flags), (_ANY_BIT, 0, 3, _MAKES), (_LOAD, 0, 0, flags + 8))
         yield from ((_ANY_BIT, 0, 1, _AS_ANOTHER), (_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW))
-    yield from ((_EQUAL, 0, 10, known.pair), (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, socket.AF_UNIX))
+    yield from ((_EQUAL, 0, 10, known.pair), (_LOAD, 0, 0, _FIRST), (_EQUAL, 1, 0, _UNIX))
     yield from ((_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, _SECOND), (_AND, 0, 0, _KIND))
     for kind in _PAIRS:
         yield from ((_EQUAL, 0, 1, kind), (_RETURN, 0, 0, _ALLOW))

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from hmac import compare_digest
 from pathlib import Path
-from secrets import token_urlsafe
 
 import msgspec
 
@@ -108,6 +107,8 @@ class FileClients:
 
 
 def _new_token() -> str:
+    from secrets import token_urlsafe
+
     return TOKEN_HEAD + token_urlsafe(TOKEN_BYTES)
 
 

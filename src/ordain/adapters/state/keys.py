@@ -6,11 +6,11 @@ with the seed. No key is ever replaced. Who may approve is no question here: tha
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from secrets import token_bytes
 from typing import Annotated, Literal
 
 import msgspec
@@ -83,12 +83,12 @@ def create(directory: Path, name: str, passphrase: str, cost: int = COST) -> Pub
     _check_name(name)
     if len(passphrase) < PASSPHRASE_LENGTH_MIN:
         raise refuse("E_APPROVER", f"The passphrase has fewer than {PASSPHRASE_LENGTH_MIN} characters.")
-    seed = token_bytes(SEED_BYTES)
+    seed = os.urandom(SEED_BYTES)
     header = _KeyHeader(
         name=name,
         public_key=public_half(seed),
-        scrypt=_Scrypt(n=cost, salt=token_bytes(SALT_BYTES)),
-        nonce=token_bytes(NONCE_BYTES),
+        scrypt=_Scrypt(n=cost, salt=os.urandom(SALT_BYTES)),
+        nonce=os.urandom(NONCE_BYTES),
     )
     cipher = ChaCha20Poly1305(_stretched(passphrase, header.scrypt))
     files = _files(directory)

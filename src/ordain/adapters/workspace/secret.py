@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.text.control import folded
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.secret import is_telling, may_name
 
 # --- Secrets ---------------------------------------------------------------------------------------------------------
@@ -19,20 +20,20 @@ from ordain.core.text.secret import is_telling, may_name
 FILE_BYTES_MAX = 64 << 10
 """A file of secrets that is larger is taken to be something else."""
 
-_VARIABLE = re.compile(
+_VARIABLE = compile_later(
     r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)[ \t]*=[ \t]*
     (?:(?:"(?P<double>(?:[^"\\]|\\.)*+)"|'(?P<single>[^']*+)')[ \t]*(?:\#[^\r\n]*+)?|(?P<bare>[^\s"'=][^\r\n]*+)?)
     \r?$""",
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
 """A line of a file of variables; between quotes it may be several."""
-_COMMENT = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
-_END_COMMENT = re.compile(r"[ \t]#")
-_IN_ADDRESS = re.compile(r"://[^\s/?#:@]*:([^\s/?#@]+)@|(?:^|[\s;])password\s*=\s*([^\s;]+)", re.IGNORECASE)
+_COMMENT = compile_later(r"^[ \t]*#[^\n]*$", re.MULTILINE)
+_END_COMMENT = compile_later(r"[ \t]#")
+_IN_ADDRESS = compile_later(r"://[^\s/?#:@]*:([^\s/?#@]+)@|(?:^|[\s;])password\s*=\s*([^\s;]+)", re.IGNORECASE)
 """The password in an address of a database or proxy, or among the settings of a connection."""
-_LOGIN = re.compile(r"(?:^|\s)(?:machine\s+\S+|default)(?=\s)")
-_PASSWORD = re.compile(r"\s(?:password|account)\s+(\S+)")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_LOGIN = compile_later(r"(?:^|\s)(?:machine\s+\S+|default)(?=\s)")
+_PASSWORD = compile_later(r"\s(?:password|account)\s+(\S+)")
+_ESCAPE = compile_later(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 

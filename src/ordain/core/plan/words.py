@@ -26,12 +26,13 @@ from ordain.core.plan.model import Budget
 from ordain.core.plan.name import id_fault
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import ATTEMPTS_MAX, DAY_MS, FACTOR_MAX, INTEGER_MAX, string_fault
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.problem import Problem, closest
 
 # --- Duration --------------------------------------------------------------------------------------------------------
 
 _UNITS_MS = {"d": DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-_DURATION = re.compile(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
+_DURATION = compile_later(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
 
 
 def read_duration(text: str) -> int | None:
@@ -55,11 +56,11 @@ def write_duration(duration_ms: int) -> str:
 # values.
 
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
-_TOKENS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]*([kKMG])?[ \t]+tokens?")
-_ATTEMPTS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+attempts?")
-_TIME = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+(second|minute|hour|day)s?(?:[ \t]+wall[ \t-]clock)?")
-_COST = re.compile(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
-_BUDGET_TIME = re.compile(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t-]clock)?")
+_TOKENS = compile_later(rf"(?:max[ \t]+)?{_NUMBER}[ \t]*([kKMG])?[ \t]+tokens?")
+_ATTEMPTS = compile_later(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+attempts?")
+_TIME = compile_later(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+(second|minute|hour|day)s?(?:[ \t]+wall[ \t-]clock)?")
+_COST = compile_later(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
+_BUDGET_TIME = compile_later(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t-]clock)?")
 
 _SCALES = {None: 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _SPELLED_UNITS_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
@@ -159,12 +160,12 @@ _RETRIES_MAX = ATTEMPTS_MAX - 1
 _BARE: dict[str, type[Abort | Skip | Continue | Escalate | Replan | Recover]] = {
     str(kind.__struct_config__.tag): kind for kind in (Abort, Skip, Continue, Escalate, Replan, Recover)
 }
-_TERM = re.compile(
+_TERM = compile_later(
     r"""[ \t]* (?P<word>[A-Za-z_]+) [ \t]* (?P<call>\( (?P<inside> (?: "(?:[^"\\]|\\.)*+" | [^()"] )*+ ) \))? [ \t]*""",
     re.VERBOSE,
 )
-_THEN = re.compile(r",[ \t]*then[ \t]")
-_RETRY = re.compile(
+_THEN = compile_later(r",[ \t]*then[ \t]")
+_RETRY = compile_later(
     r"""
     [ \t]* (?P<count>[0-9]{1,18}) [ \t]*
     (?: , [ \t]* (?P<first>[0-9]+[a-z]+)

@@ -6,7 +6,6 @@ is for others (`ports.Workspace.contents`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -24,7 +23,7 @@ from ordain.core.policy.program import Words, bare, handed_text, unwrapped
 from ordain.core.policy.script import Script, argument_script
 from ordain.core.text.control import folded
 from ordain.core.text.path import is_pattern
-from ordain.core.text.pattern import PATTERN_MAX, PathPattern, normal, plain_part
+from ordain.core.text.pattern import PATTERN_MAX, PathPattern, compile_later, normal, plain_part
 
 FILE_BYTES_MAX = 64 << 20
 """Larger files are not bound: nobody waits for their digest before every step."""
@@ -147,9 +146,9 @@ def _contract_script(step: Step, scripts: Scripts) -> Script | None:
     return scripts.get(contract.command) if contract is not None else _NO_SCRIPT
 
 
-_TEXT = re.compile(r"\0(?:-\w*[ceS]\0|-[cS]|--(?:command|eval|split-string)[=\0])[^\0]*\s")
+_TEXT = compile_later(r"\0(?:-\w*[ceS]\0|-[cS]|--(?:command|eval|split-string)[=\0])[^\0]*\s")
 """An option with a text of several words: `su -c 'a b'`, `env -S 'a b'`, `python3 -c 'a b'`."""
-_ELSEWHERE = re.compile(r"\0(?:-C|-D\0|-chdir=|--(?:directory|chdir|cwd)[=\0])")
+_ELSEWHERE = compile_later(r"\0(?:-C|-D\0|-chdir=|--(?:directory|chdir|cwd)[=\0])")
 """An option that sends a program to another directory: `make -C sub`, `env --chdir=sub`."""
 
 
@@ -162,16 +161,16 @@ def _unfollowed(words: Words) -> Iterator[str]:
         yield _UNREAD
 
 
-_FIXED = re.compile(r"/[^=@:,;\s]*$|-\w?$|--[\w-]+$")
+_FIXED = compile_later(r"/[^=@:,;\s]*$|-\w?$|--[\w-]+$")
 """Words that neither are nor have attached a path that begins in the directory of their command."""
-_LOADING = re.compile(r".*(?:PATH|ENV|HOME|LIB|PRELOAD|STARTUP|RC|CONFIG|FILES?|DIR|COMMAND|OPTIONS|OPTS|FLAGS)$")
+_LOADING = compile_later(r".*(?:PATH|ENV|HOME|LIB|PRELOAD|STARTUP|RC|CONFIG|FILES?|DIR|COMMAND|OPTIONS|OPTS|FLAGS)$")
 """How variables end that programs read by themselves. Others matter where a command uses them."""
-_ATTACHED = re.compile(r"@|-[A-Za-z](?=[^=])|[^=/]*=")
-_BETWEEN = re.compile(r"file://|[=@:,;\s'\"`()<>|&]+")
+_ATTACHED = compile_later(r"@|-[A-Za-z](?=[^=])|[^=/]*=")
+_BETWEEN = compile_later(r"file://|[=@:,;\s'\"`()<>|&]+")
 """What may be between paths in one word: `-F f=@a`, `a.jar:b.jar`, `flock l sh -c 'sh a'`."""
-_ADDRESS = re.compile(r"(?:https?|ftp|ssh|git)://")
-_NO_FILES = re.compile(r"/dev/(?!shm/)")
-_KEPT = re.compile(r"(?:(?:.*/)?\.\.)?/(?:proc|sys)/|/dev/(?:.*/)?\.\./|\.ordain(?:/|$)")
+_ADDRESS = compile_later(r"(?:https?|ftp|ssh|git)://")
+_NO_FILES = compile_later(r"/dev/(?!shm/)")
+_KEPT = compile_later(r"(?:(?:.*/)?\.\.)?/(?:proc|sys)/|/dev/(?:.*/)?\.\./|\.ordain(?:/|$)")
 """Where files are others for each process, or Ordain's."""
 
 

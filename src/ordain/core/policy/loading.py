@@ -15,7 +15,7 @@ from ordain.core.plan.model import Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import DEFINITIONS
 from ordain.core.text.control import folded
-from ordain.core.text.pattern import PathPattern, normal
+from ordain.core.text.pattern import PathPattern, compile_later, normal
 
 CACHED = "__pycache__"
 _CACHES = frozenset((CACHED, ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".ds_store"))
@@ -40,15 +40,15 @@ _ALSO = {
     "others": r"makefile|go\.mod|.*_test\.go|cargo\.toml|build\.rs|rakefile|build\.gradle.*|pom\.xml",
 }
 """Files with more in them, which steps have reason to change: only a new one counts."""
-_RUNNER = re.compile("|".join(_RUNNERS.values()))
-_ANY = re.compile("|".join((*_RUNNERS.values(), *_ALSO.values())))
-_PYTHON = re.compile(r"(.*?)(?:\.(?:cpython|abi3|pypy)[^.]*)?\.(?:py|pyc|pyd|so)")
-_SCRIPT = re.compile(r"(.*)\.(?:[cm]?[jt]sx?|json|node|rb|wasm)")
-_PACKAGE = re.compile(r"(.*)/(?:__init__\..*|index\..*|package\.json)")
+_RUNNER = compile_later("|".join(_RUNNERS.values()))
+_ANY = compile_later("|".join((*_RUNNERS.values(), *_ALSO.values())))
+_PYTHON = compile_later(r"(.*?)(?:\.(?:cpython|abi3|pypy)[^.]*)?\.(?:py|pyc|pyd|so)")
+_SCRIPT = compile_later(r"(.*)\.(?:[cm]?[jt]sx?|json|node|rb|wasm)")
+_PACKAGE = compile_later(r"(.*)/(?:__init__\..*|index\..*|package\.json)")
 _TOOL_NAMES = "_pytest coverage hypothesis iniconfig mock nose nose2 packaging pluggy pygments pytest tox"
 _TOOLS = frozenset(_TOOL_NAMES.split())
 """Modules that everything loads: one of the same name in the directory that is looked in first is loaded instead."""
-_IS_TEST = re.compile(r"(?:.*[/_.-])?(?:tests?|specs?|checks?|verify)(?:[/_.-].*)?").fullmatch
+_IS_TEST = compile_later(r"(?:.*[/_.-])?(?:tests?|specs?|checks?|verify)(?:[/_.-].*)?").fullmatch
 
 
 def is_cached(path: str) -> bool:

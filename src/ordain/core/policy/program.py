@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.refs import spans
 from ordain.core.plan.tool import EXEC
+from ordain.core.text.pattern import compile_later
 
 # --- Program ---------------------------------------------------------------------------------------------------------
 
 Words = tuple[str | None, ...]
 """The words of a command; None for one that is only known when it runs."""
 
-ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+ASSIGNMENT = compile_later(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _WITH_VALUE = {
     "env": ("-u", "-C", "-S", "--unset", "--chdir"),
     "timeout": ("-k", "-s", "--kill-after", "--signal"),
@@ -128,18 +129,18 @@ def may_be_options(action: CallTool, item: str = "item") -> Iterator[int]:
 WORKSPACE_WORD = "{workspace}"
 """Stands for the path of the workspace in the words of servers, handlers and notifiers."""
 
-_RUNNER = re.compile(
+_RUNNER = compile_later(
     r"(?:python|pypy|node|deno|bun|ruby|perl|php|lua|java|bash|sh|dash|zsh|ksh|fish|busybox|tsx|ts-node|npx|bunx|npm|pnpm"
     r"|yarn|corepack|uv|uvx|pipx|poetry|pdm|hatch|rye|cargo|go|make|just|dotnet|ash|t?csh|julia|Rscript|raku|elixir|groovy"
     r"|guile|osascript|pwsh|rbash|[lm]ksh|rksh|rzsh|yash|posh|elvish|nu|xonsh|tclsh|wish|gmake|prove)[\d.]*(?:\.exe)?"
 )
 """Programs that are given the code to run."""
-_WRAPPER = re.compile(
+_WRAPPER = compile_later(
     r"env|nice|ionice|nohup|timeout|sudo|doas|setsid|stdbuf|time|chrt|xvfb-run|dotenv|flock|strace"
     r"|unshare|setpriv|runuser|systemd-run|xargs|script|chroot|taskset|prlimit|dbus-run-session|direnv|mise"
 )
 """Programs that are given another command."""
-_BETWEEN = re.compile(r"run|exec|x|dlx|tool|start|serve|--|[\d.]+[smhd]?")
+_BETWEEN = compile_later(r"run|exec|x|dlx|tool|start|serve|--|[\d.]+[smhd]?")
 """Words before the code that name none."""
 _OPTIONS_WITH_VALUE = """
 -W -X -r --require --import --loader --experimental-loader -C --conditions --env-file -I -cp -classpath --class-path -p
@@ -148,23 +149,25 @@ _OPTIONS_WITH_VALUE = """
 """
 _VALUED = frozenset(_OPTIONS_WITH_VALUE.split())
 """Options whose value is the next word."""
-_TEXT = re.compile(r"-[A-Za-z]*[ceE]|--eval(?:=.*)?|--print(?:=.*)?|--call|-pe?|-Command|eval", re.DOTALL)
+_TEXT = compile_later(r"-[A-Za-z]*[ceE]|--eval(?:=.*)?|--print(?:=.*)?|--call|-pe?|-Command|eval", re.DOTALL)
 """Words whose next word, or rest, is code by itself."""
 _SERVERS = "uvicorn|gunicorn|hypercorn|fastmcp|mcp|flask|streamlit"
 _OWN_TEXT = (
-    (re.compile(r"(?:python|pypy).*"), re.compile(r"-[bBdEiIOPqsSuvx]*c.*", re.DOTALL)),
-    (re.compile(r"(?:perl|ruby|raku).*"), re.compile(r"-[acFilnpsStTuUwWx\d]*[eE].*", re.DOTALL)),
-    (re.compile(r"(?:node|bun).*"), re.compile(r"-p")),
-    (re.compile(r"php.*"), re.compile(r"-[rBRE].*", re.DOTALL)),
-    (re.compile(r"env"), re.compile(r"-[iv0]*S.*|--split-string.*", re.DOTALL)),
-    (re.compile(r"(?:script|flock|runuser).*"), re.compile(r"-[a-z]*c.*|--command.*", re.DOTALL)),
-    (re.compile(r"[gmn]?awk|g?sed|expect|tclsh.*"), re.compile(r".*", re.DOTALL)),
-    (re.compile(_SERVERS), re.compile(r".*", re.DOTALL)),
+    (compile_later(r"(?:python|pypy).*"), compile_later(r"-[bBdEiIOPqsSuvx]*c.*", re.DOTALL)),
+    (compile_later(r"(?:perl|ruby|raku).*"), compile_later(r"-[acFilnpsStTuUwWx\d]*[eE].*", re.DOTALL)),
+    (compile_later(r"(?:node|bun).*"), compile_later(r"-p")),
+    (compile_later(r"php.*"), compile_later(r"-[rBRE].*", re.DOTALL)),
+    (compile_later(r"env"), compile_later(r"-[iv0]*S.*|--split-string.*", re.DOTALL)),
+    (compile_later(r"(?:script|flock|runuser).*"), compile_later(r"-[a-z]*c.*|--command.*", re.DOTALL)),
+    (compile_later(r"[gmn]?awk|g?sed|expect|tclsh.*"), compile_later(r".*", re.DOTALL)),
+    (compile_later(_SERVERS), compile_later(r".*", re.DOTALL)),
 )
 """Such words of certain programs."""
-_RUNNING = re.compile(rf"runpy|cProfile|profile|pdb|trace|timeit|doctest|unittest|pytest|code|pip|coverage|{_SERVERS}")
+_RUNNING = compile_later(
+    rf"runpy|cProfile|profile|pdb|trace|timeit|doctest|unittest|pytest|code|pip|coverage|{_SERVERS}"
+)
 """Python modules that run the code they are given."""
-_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+_WORD = compile_later(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 """One word of a command that is handed over as a text."""
 _SUFFIXES = (
     *(".py", ".pyz", ".pyc", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".rb", ".pl", ".php"),

@@ -76,8 +76,9 @@ def is_control_name(name: str, above: str = "") -> bool:
 _PLAIN = "|".join(
     sorted({name[:4] for name in (*_NAMES, *_PAIRED) if name[0] != "."} | {"head", "obje", "refs", "comm"})
 )
-may_matter = re.compile(rf"[.]|(?i:{_PLAIN})|.*[~:\x80-\U0010ffff]|(?i:.*\.(code-w|sublime-p))", re.DOTALL).match
-"""Whether a name needs a look at all, for whoever has many: no name of a control file or repository is left out."""
+may_matter = re.compile(rf"[.]|(?i:{_PLAIN})|.*[^\x00-9;-\x7d\x7f]|(?i:.*\.(code-w|sublime-p))", re.DOTALL).match
+"""Whether a name needs a look at all, for whoever has many: no name of a control file or repository is left out.
+A colon, a tilde or a character beyond ASCII stands in other spellings of one."""
 
 
 def is_named(path: str, more: Sequence[str]) -> bool:

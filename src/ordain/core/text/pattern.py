@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from itertools import takewhile
+from typing import Any, cast
 
 PATTERN_MAX = 4095
 """How long a pattern may be: as long as a path."""
@@ -17,6 +18,23 @@ WILD = frozenset("*?")
 _TOKENS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _REPEATED = re.compile(r"(?:\*\*/){2,}")
 _STARS = re.compile(r"\*{3,}/?")
+
+
+class _LaterPattern:
+    """Compiles a regular expression when one of its methods is first asked for."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self._text, self._flags = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(re.compile(self._text, self._flags), name)
+        setattr(self, name, found)  # from here on it is as quick as the pattern's own
+        return found
+
+
+def compile_later(text: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression that most commands do not use: compiling all that we have takes a tenth of a short one."""
+    return cast("re.Pattern[str]", _LaterPattern(text, flags))
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.problem import closest
 from ordain.documents.document import (
     PROBLEMS_MAX,
@@ -41,9 +42,9 @@ TOP_KEYS = frozenset(("id", "version", "createdAt")) | _S1_PLAN | _S2_PLAN
 
 _S3_KEY = re.compile(r"^(?:planner_model|executor_model|tools_required|execution_[a-z_]+|result_summary)[ \t]*:", re.M)
 _S3_HEAD = (re.compile(r"^id[ \t]*:", re.M), re.compile(r"^title[ \t]*:", re.M))
-_TYPE = re.compile(r"^type[ \t]*:", re.M)
-_START = re.compile(r"---[ \t]*\n")
-_END = re.compile(r"^---[ \t]*$", re.M)
+_TYPE = compile_later(r"^type[ \t]*:", re.M)
+_START = compile_later(r"---[ \t]*\n")
+_END = compile_later(r"^---[ \t]*$", re.M)
 
 
 def tree_dialect(tree: Any) -> Literal["s1", "s2"] | None:
@@ -178,8 +179,8 @@ def first_line(text: str) -> str:
 #
 # Knows where steps start, not what they are. A claim stands beside the plan; nothing that decides ever reads it.
 
-_DONE = re.compile(r"[ \t]*(?:#{1,6}[ \t]+)?(?:[^ \t.]+\.[ \t]+)?(?:✅|\[[xX]\](?:[ \t]|$))")
-_STATUS = re.compile(r" {0,3}\*\*status:(?:\*\*[ \t]*(?P<beside>.*)|(?P<inside>[^*]*)\*\*[ \t]*)", re.IGNORECASE)
+_DONE = compile_later(r"[ \t]*(?:#{1,6}[ \t]+)?(?:[^ \t.]+\.[ \t]+)?(?:✅|\[[xX]\](?:[ \t]|$))")
+_STATUS = compile_later(r" {0,3}\*\*status:(?:\*\*[ \t]*(?P<beside>.*)|(?P<inside>[^*]*)\*\*[ \t]*)", re.IGNORECASE)
 
 
 def with_claims(document: Document, text: str) -> Document:
