@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -321,6 +322,28 @@ def test_without_proc_what_a_killed_executor_left_is_ended_by_its_group(
     for child in (other, reused):
         child.kill()
         child.wait()
+
+
+def test_without_proc_an_executor_that_is_killed_while_it_notes_a_group_has_noted_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ordain.adapters.process import process as process_groups
+
+    if not process_groups._started(os.getpid()):
+        pytest.skip("ps is not installed, so nothing says when a process was started")
+    monkeypatch.setattr(process_groups, "is_searchable", lambda: False)
+    groups = process_groups.ProcessGroups(lambda: tmp_path)
+    left, reused = (subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2))
+    with monkeypatch.context() as killed:
+        killed.setattr(process_groups, "_started", lambda pid: sys.exit("killed"))
+        for child in (left, reused):
+            with pytest.raises(SystemExit):
+                groups.note(child.pid, "WS/RUN-1/a")
+    os.utime(tmp_path / "groups" / str(reused.pid), (1, 1))  # another process has its number since
+    assert groups.end("WS/RUN-1/") == 1
+    assert left.wait() == -9 and reused.poll() is None
+    reused.kill()
+    reused.wait()
 
 
 def test_without_proc_whoever_approves_is_told_what_is_weaker(

@@ -194,6 +194,8 @@ def _stat(pid: int, field: int) -> int | None:
 # started, or has ended: no process gets the number of a group that is still there.
 
 _PS = ("/bin/ps", "/usr/bin/ps")
+_NOTED_S = 3
+"""How long after its start a group is noted at the latest; `ps` tells whole seconds."""
 
 
 def is_searchable() -> bool:
@@ -226,7 +228,11 @@ class ProcessGroups:
         if self._room is not None and not is_searchable():
             directory = self._room() / "groups"
             directory.mkdir(mode=0o700, exist_ok=True)
-            (directory / str(group)).write_bytes(msgspec.json.encode(_Note(mark, _started(group))))
+            note = directory / str(group)
+            note.write_bytes(msgspec.json.encode(_Note(mark, "")))  # at once: asking `ps` takes its time
+            whole = note.with_name(f".{group}")
+            whole.write_bytes(msgspec.json.encode(_Note(mark, _started(group))))
+            whole.replace(note)
 
     def forget(self, group: int) -> None:
         if self._room is not None and not is_searchable():
@@ -237,12 +243,13 @@ class ProcessGroups:
         if self._room is None or is_searchable():
             return 0
         ended = 0
-        for file in (self._room() / "groups").glob("*"):
+        for file in (self._room() / "groups").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
                 note = msgspec.json.decode(file.read_bytes(), type=_Note)
                 if not note.mark.startswith(mark_prefix):
                     continue
-                if _started(int(file.name)) in ("", note.started):
+                started = _started(int(file.name))
+                if started in ("", note.started) or (not note.started and _is_about(started, file.stat().st_mtime)):
                     os.killpg(int(file.name), signal.SIGKILL)
                     ended += 1
             file.unlink(missing_ok=True)
@@ -257,6 +264,11 @@ def _started(pid: int) -> str:
     words = [program, "-o", "lstart=", "-p", str(pid)]
     done = subprocess.run(words, env={"LC_ALL": "C"}, capture_output=True, check=False)
     return done.stdout.decode("ascii", "replace").strip()
+
+
+def _is_about(started: str, when: float) -> bool:
+    """Whether a process was started, as `ps` says it, when its group was noted."""
+    return abs(time.mktime(time.strptime(started)) - when) <= _NOTED_S
 
 
 # --- Executors -------------------------------------------------------------------------------------------------------
