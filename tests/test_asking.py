@@ -188,7 +188,7 @@ def test_a_contract_judges_the_answer_and_the_policy_follows() -> None:
 def test_an_answer_is_redacted_where_it_is_shown_and_exact_where_it_is_used() -> None:
     life = Scenario(ask())
     life.secrets.values = {"TOKEN": "hunter2-hunter2-hunter2"}
-    life.app._here.redacting = None
+    life.app = life._app()
     life.approve().run()
     do(life.app.answer(item(life), "hunter2-hunter2-hunter2", KIM))
     assert b"hunter2" not in b"".join(body for _, _, _, body, _ in life.ledger.everything())

@@ -613,7 +613,7 @@ def test_no_secret_is_told():
     notified(life)
     proposed(life)
     life.secrets.values = {"API_TOKEN": "hunter2-hunter2-hunter2"}  # known as one only since
-    life.app._here.redacting = None
+    life.app = life._app()
     life.approve().run()
     assert "hunter2" not in told(life)[-1]["title"]
     assert told(life)[-1]["kind"] == "finished"

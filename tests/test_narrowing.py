@@ -24,7 +24,7 @@ CALL = Step(id=COMMAND.id, description="", action=CallTool(tool="shell", args={"
 
 
 def here(ledger: MemoryLedger) -> Surroundings:
-    return Surroundings(ports=twin_ports(ledger))
+    return Surroundings(twin_ports(ledger))
 
 
 def trust(ledger: MemoryLedger, text: str) -> None:
@@ -45,9 +45,7 @@ def test_a_call_of_an_agent_is_refused_by_a_deny_that_is_newer_than_its_run() ->
 
 def test_a_newer_policy_that_denies_less_gives_nothing() -> None:
     ledger = MemoryLedger()
-    narrowing = RunAuthority(
-        Surroundings(ports=twin_ports(ledger)), Settings(deny=("shell",)), {}, approved=True, judged_at=0
-    )
+    narrowing = RunAuthority(here(ledger), Settings(deny=("shell",)), {}, approved=True, judged_at=0)
     trust(ledger, '[policy]\nallow = ["shell"]\n')
     assert narrowing.denied(COMMAND, True) is not None
     assert narrowing.unpermitted(CALL) is not None

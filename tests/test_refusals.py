@@ -19,7 +19,7 @@ PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `appro
 def test_however_many_clients_flood_no_more_is_recorded_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals, "NEWEST", 100)
     ledger = MemoryLedger()
-    recording = refusals.Refusals(Surroundings(ports=twin_ports(ledger)))
+    recording = refusals.Refusals(Surroundings(twin_ports(ledger)))
     callers = [Principal(name=f"mcp/{number}", channel=Channel.MCP) for number in range(4)]
 
     async def flood() -> None:

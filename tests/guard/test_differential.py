@@ -285,7 +285,7 @@ class Product:
             return self.plans[stream][1]
 
         here: Any = SimpleNamespace(
-            settings=lambda: (settings, "digest", ()),
+            snapshot=SimpleNamespace(settings=settings),
             ports=SimpleNamespace(workspace=SimpleNamespace(configuration=lambda: b""), sightings=MemorySightings()),
             now=lambda: 0,
             redactor=lambda: Redactor({}),
@@ -298,7 +298,7 @@ class Product:
         self.guarding = GuardedCalls(here)
         toolbox = ScriptedToolbox()
         toolbox.definitions = lambda: TOOLS  # type: ignore[method-assign]
-        self.twins = Surroundings(ports=twin_ports(MemoryLedger(), toolbox=toolbox))
+        self.twins = Surroundings(twin_ports(MemoryLedger(), toolbox=toolbox))
 
     def listed(self, *, newest: int, open_only: bool = False) -> Iterator[Any]:
         for stream, (stage, _) in self.plans.items():

@@ -119,7 +119,7 @@ def codes(work: object) -> str:
 
 def test_a_topic_takes_so_many_an_hour():
     clock = ManualClock()
-    here: Surroundings = Surroundings(ports=twin_ports(MemoryLedger(), clock=clock))
+    here: Surroundings = Surroundings(twin_ports(MemoryLedger(), clock=clock))
     topics = Topics(here)
     for number in range(PER_HOUR):
         assert asyncio.run(topics.post("auth", "x", KIM)).count == number + 1
@@ -131,7 +131,7 @@ def test_a_topic_takes_so_many_an_hour():
 
 def test_there_are_so_many_topics(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ordain.app.topics.TOPICS_MAX", 3)
-    topics = Topics(Surroundings(ports=twin_ports(MemoryLedger())))
+    topics = Topics(Surroundings(twin_ports(MemoryLedger())))
     for number in range(3):
         asyncio.run(topics.post(f"t{number}", "x", KIM))
     assert codes(topics.post("t3", "x", KIM)) == "E_TOPIC_FLOOD"

@@ -101,7 +101,7 @@ class Answers:
         self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
     ) -> None:
         """While nobody is at work on the run: the decision stands in its own stream."""
-        here, workspace = self._here, self._here.workspace_state()
+        here, workspace = self._here, self._here.snapshot.workspace
         state, event, exact = await self._decision(item, given, by, shown, credential)
         try:
             await here.ledger.append(
@@ -120,7 +120,7 @@ class Answers:
         """While somebody is: only they add to it, and are sent the decision. Of several people one answers a question:
         whoever comes second finds that it was answered."""
         here = self._here
-        workspace = here.workspace_state()
+        workspace = here.snapshot.workspace
         state, event, exact = await self._decision(item, given, by, shown, credential)
         while True:
             lineage = here.records.lineage(state.lineage)
@@ -138,7 +138,7 @@ class Answers:
             except Refused as refused:
                 if refused.problems[0].code != "E_LEDGER_CONFLICT":
                     raise
-                if here.workspace_state().size != workspace.size:
+                if here.snapshot.workspace.size != workspace.size:
                     raise stale(find_question(state, item)) from refused
         await self._taken_up(state, event)
 

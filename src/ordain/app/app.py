@@ -88,7 +88,7 @@ class App:
     """Ordain over one workspace. Opening it touches nothing; the ledger is opened by the first verb that needs it."""
 
     def __init__(self, ports: Ports) -> None:
-        self._here = here = Surroundings(ports=ports)
+        self._here = here = Surroundings(ports)
         self._reviewing = Reviews(here)
         self._proposals = Proposals(here, self._reviewing)
         self._gate = Gate(here)
@@ -133,7 +133,7 @@ class App:
         opened by what was asked. With `trusted` it is opened: what another one looked up is to be shown."""
         try:
             if trusted:
-                self._here.settings()
+                _ = self._here.snapshot.settings
             return self._here.redactor()
         except Refused:
             return self._here.redactor(defaults=True)
@@ -208,7 +208,7 @@ class App:
         if by is not None:
             here.refuse_pretended(by)
         usual = self._records.durations() if here.has_ledger() else {}
-        settings = here.settings()[0]
+        settings = here.snapshot.settings
         fault: str | None = "not known yet: contracts of a plan run before its run only for a person at a terminal"
         if by is not None and by.person and not here.is_pretended(by):
             fault = here.tier_fault(STRONGEST)
@@ -270,7 +270,7 @@ class App:
         """What changed from one plan to another, and what of it to read first."""
         from ordain.core.approval.diff.difference import Comparison, difference  # only comparing needs it
 
-        settings = self._here.settings()[0]
+        settings = self._here.snapshot.settings
         tools = self._here.tools(settings, old.plan, new.plan)
         return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools, settings))
 
@@ -374,7 +374,7 @@ class App:
 
     def lines(self, found: Iterable[PlanSummary]) -> Iterator[PlanLine]:
         """How such plans stand. Each is looked at when it is asked for, so that a few of many cost little."""
-        settings = self._here.settings()[0]
+        settings = self._here.snapshot.settings
         return (self._line(one, settings) for one in found)
 
     def plan_count(self) -> int:
@@ -422,7 +422,7 @@ class App:
     def _all_revoked(self, state: PlanState) -> bool:
         """Whether every approval of a plan was signed by a key that was revoked since."""
         keys = {one.approval.key or "" for one in state.permissions.values()}
-        approvers = self._here.workspace_state().approvers
+        approvers = self._here.snapshot.workspace.approvers
         return all(key in approvers and approvers[key].revoked_at is not None for key in keys)
 
     def inbox(self) -> tuple[InboxItem, ...]:
@@ -451,7 +451,8 @@ class App:
 
     def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
         """The settings in force, the digest they are bound by, and a notice when the file says something else."""
-        return self._here.settings()
+        snapshot = self._here.snapshot
+        return snapshot.settings, snapshot.digest, snapshot.notices
 
     def user_settings(self) -> UserSettings:
         """The user's own settings, which no workspace can set; refused as well where a program they name is."""
@@ -462,14 +463,14 @@ class App:
     def tools(self) -> tuple[Mapping[str, ToolDefinition], tuple[Problem, ...]]:
         """Everything that steps can call, by its name; and a notice for each source of tools that does not say what it
         has."""
-        tools, unreached = self._here.found_tools(self._here.settings()[0])
+        tools, unreached = self._here.found_tools(self._here.snapshot.settings)
         notices = (replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values())
         return {**COMMANDS, **tools}, tuple(notices)
 
     def agents(self) -> tuple[RosterLine, ...]:
         """Everybody who can be given tasks, and whether they could be started here. Nobody is."""
         here = self._here
-        settings, text = here.settings()[0], here.ports.workspace.configuration()
+        settings, text = here.snapshot.settings, here.ports.workspace.configuration()
         written = read_settings(text)[0].agents if text is not None else {}
         known = here.known_agents(settings)
         looked_at = {name: here.agent_fault(agent, settings.tier, settings) for name, agent in known.items()}
@@ -478,7 +479,7 @@ class App:
 
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""
-        return self._here.workspace_state()
+        return self._here.snapshot.workspace
 
     # --- Proposing -------------------------------------------------------------------------------------------------
 
@@ -547,7 +548,7 @@ class App:
 
     def _line_of(self, state: PlanState) -> PlanLine:
         stream = self._records.find_plan(state.plan_id)
-        return self._line(PlanSummary(stream=stream, state=state), self._here.settings()[0])
+        return self._line(PlanSummary(stream=stream, state=state), self._here.snapshot.settings)
 
     # --- Approving -------------------------------------------------------------------------------------------------
 
@@ -830,7 +831,7 @@ class App:
         need be asked about what could not start."""
         self._here.refuse_stopped()
         self._running.refuse_open(self._records.current(ref)[1])
-        self._here.refuse_agents(self.review(ref).plan, self._here.settings()[0])
+        self._here.refuse_agents(self.review(ref).plan, self._here.snapshot.settings)
 
 
 def _given(given: str | Given) -> Given:

@@ -82,7 +82,7 @@ class Gate:
         stand, there is none."""
         here, now = self._here, self._here.now()
         approver = await self.check_approvable(stream, state, by, credential.name if credential is not None else None)
-        plan, settings = here.records.plan(stream), here.settings()[0]
+        plan, settings = here.records.plan(stream), here.snapshot.settings
         situation = await here.situation(plan)
         seen = (state.plan_id, situation.base, situation.workspace.path)
         if shown is not None and (shown.plan_id, shown.base, shown.workspace) != seen:
@@ -121,7 +121,7 @@ class Gate:
         persons_only("approve a plan", by, command)
         self._refuse_elsewhere(stream, state)
         await self._refuse_undecidable(stream, state)
-        settings, _, _ = self._here.settings()
+        settings = self._here.snapshot.settings
         plan = self._here.records.plan(stream)
         if denied := self._here.rule(plan, settings).denied:
             raise Refused(denied)
@@ -145,7 +145,7 @@ class Gate:
         permitted all that an answer can lead to, and who wrote the plan often knows best what happened.
         """
         persons_only("answer this", by, command)
-        settings, _, _ = self._here.settings()
+        settings = self._here.snapshot.settings
         if barred := _not_among(signer if signer is not None else by.name, settings, "answer"):
             raise Refused([barred])
         if signer is not None:
@@ -174,7 +174,7 @@ class Gate:
         if not state.permissions:
             raise Refused([_why_none(state, command)])
         situation = await here.situation(plan)
-        settings, workspace = here.settings()[0], here.workspace_state()
+        settings, workspace = here.snapshot.settings, here.snapshot.workspace
         problems: list[Problem] = []
         for permission in reversed(state.permissions.values()):
             approval = permission.approval
@@ -210,7 +210,7 @@ class Gate:
         A run of which nothing was attempted yet must still be permitted as if it began now.
         """
         here = self._here
-        settings, workspace = here.settings()[0], here.workspace_state()
+        settings, workspace = here.snapshot.settings, here.snapshot.workspace
         of_budgets = any(account.decisions for account in run.accounts.values())
         if of_budgets or any(record.decisions for record in run.steps.values()):
             self._refuse_forged_decisions(run, settings, workspace)
@@ -275,7 +275,7 @@ class Gate:
     def counts(self, run: RunState, decision: DecisionGiven) -> bool:
         """Whether an answer that was sent to a run is the word of a person who may give it, as things stand now."""
         try:
-            settings, workspace = self._here.settings()[0], self._here.workspace_state()
+            settings, workspace = self._here.snapshot.settings, self._here.snapshot.workspace
         except Refused:
             return False
         revoked = decision.key is not None and decision.key not in {fingerprint(one.key) for one in workspace.active}
@@ -419,7 +419,7 @@ class Gate:
             if name in self._here.ports.toolbox.definitions()
         )
         problems += tuple(self._code_problems(settings))
-        if settings.require_signature and not self._here.workspace_state().active:
+        if settings.require_signature and not self._here.snapshot.workspace.active:
             detail = "approval.require_signature is true, and nobody is enrolled who could sign."
             problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)
         redactor = Redactor(self._here.ports.secrets.known(settings.secret_env, settings.secret_files)[0])
@@ -471,7 +471,7 @@ class Gate:
         nobody trusted."""
         tools = self._here.tools(settings)
         try:
-            in_force = self._here.settings()[0]
+            in_force = self._here.snapshot.settings
         except Refused:  # trusting another configuration may be what helps
             return tools
         trusted = {name: _reached(source) for name, source in in_force.sources.items()}
@@ -490,7 +490,7 @@ class Gate:
         text, digest = self.configuration()
         if digest != shown:
             raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
-        identity, state = await here.identity(), here.workspace_state()
+        identity, state = await here.identity(), here.snapshot.workspace
         signature = None
         if state.approvers:
             if credential is None:

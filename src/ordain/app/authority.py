@@ -16,13 +16,12 @@ from ordain.core.policy.settings import Settings
 from ordain.core.policy.stop import stopped_problem
 from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Problem, Refused, refuse
-from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
 
 class RunAuthority:
-    """engine.Authority: asked before each step, each contract and each call of an agent. While nothing new is recorded
-    in the workspace's stream, where trust in settings is, that costs one look at its size."""
+    """engine.Authority: asked before each step, each contract and each call of an agent. While nothing changed, it
+    costs one look at what the snapshot was made of."""
 
     def __init__(
         self,
@@ -34,11 +33,10 @@ class RunAuthority:
         judged_at: int | None,
         counts: Callable[[DecisionGiven], bool] = lambda decision: False,
     ) -> None:
-        """`kept` are the definitions that the run keeps; `judged_at` is how long the stream was when policy was asked
-        about the whole plan, None where that was for an earlier executor; `counts` says whose answers count."""
+        """`kept` are the definitions that the run keeps; `judged_at` is how long the workspace's stream was when
+        policy was asked about the whole plan, None where that was for an earlier executor; `counts` says whose answers count."""
         self._here, self._settings, self._kept, self._approved = here, settings, kept, approved
-        self._size, self.counts = judged_at, counts
-        self._newest: Settings | None = None
+        self._judged_at, self.counts = judged_at, counts
 
     def denied(self, step: Step, resolved: bool = False) -> Problem | None:
         """What policy denies of a step that is about to begin; `resolved` where its values were not known before.
@@ -68,10 +66,8 @@ class RunAuthority:
 
     def _newest_settings(self) -> Settings | None:
         """The settings in force, where they may be others than those that the plan was judged by."""
-        size = self._here.ledger.size(WORKSPACE_STREAM)
-        if size != self._size:
-            self._size, self._newest = size, self._here.settings()[0]
-        return self._newest
+        snapshot = self._here.snapshot
+        return snapshot.settings if snapshot.workspace.size != self._judged_at else None
 
 
 def taken_over(run_id: RunId) -> Refused:

@@ -84,7 +84,7 @@ def open_run(
 ) -> RunContext:
     """What a run is carried out with, as it was started and as things stand now. `judged_at` is how long the
     workspace's stream was when policy was asked about the whole plan; None where an earlier executor did that."""
-    settings, records = here.settings()[0], here.records
+    settings, records = here.snapshot.settings, here.records
     former = records.run(state.rerun_of)[0] if state.rerun_of is not None else None
     _, permission = records.start_of(state.run_id, state.lineage)
     approval = permission.approval if permission is not None else None

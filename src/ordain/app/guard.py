@@ -30,7 +30,7 @@ from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Refused
 from ordain.core.text.redaction import Redactor
 from ordain.core.text.secret import Secret
-from ordain.records.records import WORKSPACE_STREAM, instant
+from ordain.records.records import instant
 from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -74,13 +74,12 @@ class GuardedCalls:
         try:
             if not self._here.has_ledger():
                 self._here.ports.ledger.refuse_moved()  # else moving a directory would open what is guarded in it
-            recorded = self._here.ledger.size(WORKSPACE_STREAM) if self._here.has_ledger() else 0
-            made_of = recorded, self._here.ports.workspace.configuration()
-            if self._known is None or self._known[0] != made_of:
-                settings = self._here.settings()[0]
+            snapshot = self._here.snapshot
+            if self._known is None or self._known[0] is not snapshot:
+                settings = snapshot.settings
                 every = settings.sources.items()
                 servers = {name: source for name, source in every if source.mcp or source.url is not None}
-                self._known = made_of, GuardInForce(settings=settings, guard=Guard(settings), servers=servers)
+                self._known = snapshot, GuardInForce(settings=settings, guard=Guard(settings), servers=servers)
         except Refused:
             if self._known is None:
                 raise  # else: what was trusted is in force, and nobody can say that it is not
@@ -158,7 +157,8 @@ class GuardedCalls:
         """Where the record cannot be read any more, the one that was in use."""
         with suppress(Refused):
             return self._here.redactor()
-        return self._here.redacting[1] if self._here.redacting is not None else self._here.redactor(defaults=True)
+        newest = self._here.snapshots.newest
+        return newest.redactor if newest is not None else self._here.redactor(defaults=True)
 
     def _cover(self, call: Call) -> Cover | None:
         try:

@@ -63,7 +63,7 @@ class Prompts:
         here, (step, plans) = self._here, _found(plan, name)
         if not isinstance(step.action, Task):
             raise refuse("E_PROMPT", f"`{name}` is no task: no agent is told anything for it.")
-        settings = here.settings()[0]
+        settings = here.snapshot.settings
         choice = choose(step, plans, settings.agent_for, settings.agent)
         agent = here.known_agents(settings).get(choice.agent) if choice is not None else None
         # Nothing is recorded of it, so nothing needs the ledger's own seal.

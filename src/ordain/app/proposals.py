@@ -119,7 +119,7 @@ class Proposals:
         revised: str | None,
     ) -> Prepared:
         here = self._here
-        settings, _, before = here.settings()
+        settings, before = here.snapshot.settings, here.snapshot.notices
         tier = tier_of(plan, settings.tier)
         if later := not_yet_refused(plan, here.tools(settings), panes=here.ports.panes is not None, tier=tier):
             raise Refused(later)
@@ -273,7 +273,7 @@ class Proposals:
     async def reject(self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str]) -> PlanState:
         """Say no to a plan and what should change; every approval of it that was not used ends."""
         here = self._here
-        (stream, seen), settings = here.records.current(ref), here.settings()[0]
+        (stream, seen), settings = here.records.current(ref), here.snapshot.settings
         redactor = here.redactor()
         steps = {step.id for step in here.records.plan(stream).steps} if comments else set()
         for step in comments:
@@ -325,7 +325,7 @@ class Proposals:
         return await self._decide(stream, archived)
 
     async def _decide(self, stream: str, decision: Callable[[PlanState], LineageEvent]) -> PlanState:
-        self._here.settings()  # a workspace whose record cannot be believed is refused before anything is recorded
+        _ = self._here.snapshot.settings  # refused where the record cannot be believed
         await self.expire_overdue()
         state = await self._here.records.decide(stream, decision, self._here.now())
         self.write_copy(stream, state)
@@ -410,14 +410,14 @@ class Proposals:
         return plan is None or plan_id(plan) not in state.revisions
 
     def _copy_path(self, stream: str) -> str:
-        folder = PurePosixPath(self._here.settings()[0].documents)
+        folder = PurePosixPath(self._here.snapshot.settings.documents)
         return str(folder / f"{lineage_id(stream)}.plan.md")
 
 
 async def expire(here: Surroundings, stream: str) -> PlanState | None:
     """Record, and tell, that nobody decided a proposal in time; None where that is not so, or cannot be written."""
     now = here.now()
-    here.settings()  # as for every other decision: refused before anything is recorded
+    _ = here.snapshot.settings  # as for every other decision: refused before anything is recorded
 
     def expired(state: PlanState) -> PlanExpired:
         if state.status(now) != Stage.EXPIRED or state.stage is Stage.EXPIRED:

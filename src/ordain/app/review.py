@@ -70,7 +70,7 @@ class Reviews:
         if plan is None or not here.has_ledger():
             return ()
         with suppress(Refused):  # linting must not need a state directory
-            return tuple(placed(here.rule(plan, here.settings()[0]).denied, document, file))
+            return tuple(placed(here.rule(plan, here.snapshot.settings).denied, document, file))
         return ()
 
     def lint_plan(self, plan: Plan) -> tuple[Problem, ...]:
@@ -87,7 +87,7 @@ class Reviews:
         named = plan.workspace_id is not None and here.has_ledger()
         workspace_id = here.records.workspace_id() if named else None
         asked = here.has_ledger() and (storing or _asks_settings(plan, known))
-        settings = here.settings()[0] if asked else Settings()
+        settings = here.snapshot.settings if asked else Settings()
         tools, unreached = here.found_tools(settings, set(called(plan)))
         settings = msgspec.structs.replace(settings, agents=here.known_agents(settings))
         facts = here.ports.workspace.facts(plan, tools, settings, workspace_id)
@@ -136,7 +136,7 @@ class Reviews:
             plan = plan_or_refuse(document, problems)
             return self._review(plan, status="template", document=file, notices=(*wanted, *problems))
         plan = plan_or_refuse(document, problems)
-        notices = (*problems, *self._here.settings()[2])
+        notices = (*problems, *self._here.snapshot.notices)
         return self._review(plan, status="draft", document=file, notices=notices)
 
     def review(
@@ -156,7 +156,7 @@ class Reviews:
             status=status,
             document=state.document,
             proposer=state.proposer if identity == state.plan_id else None,
-            notices=(*notices, *self._here.drift(state), *self._here.settings()[2]),
+            notices=(*notices, *self._here.drift(state), *self._here.snapshot.notices),
             run=run,
             rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
             unused=len(state.permissions),
@@ -176,7 +176,7 @@ class Reviews:
         unused: int = 0,
     ) -> Review:
         here = self._here
-        settings, _, _ = here.settings()
+        settings = here.snapshot.settings
         ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
         identity, tools = plan_id(plan), here.tools(settings, plan)
         base, workspace = here.base(plan), here.ports.workspace.identity()[0]
@@ -228,7 +228,7 @@ class Reviews:
         former = records.readable_plan(stream, before)
         if former is None:
             return None
-        settings = self._here.settings()[0]
+        settings = self._here.snapshot.settings
         changed = difference(former, plan, self._here.tools(settings, former, plan), settings)
         concerns = tuple(concern.detail for concern in changed.concerns)
         return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))

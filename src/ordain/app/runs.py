@@ -223,7 +223,7 @@ class RunControl:
             while True:
                 with ExitStack() as held:
                     try:
-                        held.enter_context(lock.place(run_id, self._here.settings()[0].writers))
+                        held.enter_context(lock.place(run_id, self._here.snapshot.settings.writers))
                     except Refused as refused:
                         problem = refused.problems[0]
                         if problem.code != "E_WORKSPACE_BUSY" or waiting is None:
@@ -269,13 +269,13 @@ class RunControl:
         looked at: the lineage, and with the workspace's own stream the settings and the approvers. How long that was;
         or the run that this was started for before, and nothing is done."""
         here = self._here
-        state, workspace = _prepared_as(self._records.lineage(stream), preparation), here.workspace_state()
+        state, workspace = _prepared_as(self._records.lineage(stream), preparation), here.snapshot.workspace
         prepared = preparation or state.preparation
         used = state.preparations[prepared].run_id if prepared in state.preparations else None
         if used is not None and shown is None and again is None:
             return used
         plan, now = self._records.plan(stream), here.now()
-        settings, _, _ = here.settings()
+        settings = here.snapshot.settings
         requires_approval = self._asks_approval(state, plan, settings)
         events: tuple[ApprovalGiven | RunStarted, ...] = ()
         if shown is not None:
@@ -327,7 +327,7 @@ class RunControl:
         state = _prepared_as(state, preparation)
         plan = self._records.plan(stream)
         with self._here.asked_tools(plan, _sealed_for(state)):
-            required = self._asks_approval(state, plan, self._here.settings()[0])
+            required = self._asks_approval(state, plan, self._here.snapshot.settings)
             self._refuse_broken(plan, await self._gate.usable(state, stream, plan, required=required))
 
     def _asks_approval(self, state: PlanState, plan: Plan, settings: Settings) -> bool:
@@ -479,7 +479,7 @@ class RunControl:
 
     def _stalled_after_ms(self) -> int:
         try:
-            return self._here.settings()[0].stalled_after_ms
+            return self._here.snapshot.settings.stalled_after_ms
         except Refused:  # the record cannot be believed; looking must still be possible
             return Settings().stalled_after_ms
 

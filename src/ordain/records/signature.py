@@ -31,7 +31,7 @@ async def enroll(
     Once somebody is enrolled, an approver vouches for every further one.
     """
     persons_only("enroll an approver", by, "ordain approver enroll")
-    identity, state = await here.identity(), here.workspace_state()
+    identity, state = await here.identity(), here.snapshot.workspace
     check_enrolling(here, credential.name)
     if state.approvers and vouching is None:
         detail = "Somebody is enrolled here already, so an enrolled approver must sign for the next."
@@ -42,7 +42,7 @@ async def enroll(
     proof = await sign(here, credential, proof_of(identity.id, credential.name, key), by)
     signature = None
     if vouching is not None:
-        state = here.workspace_state()
+        state = here.snapshot.workspace
         said = enrolment(identity.id, state.size + 1, credential.name, key)
         signature = await sign(here, vouching, said, by)
     event = ApproverEnrolled(name=credential.name, key=key, by=by, proof=proof, signature=signature)
@@ -55,7 +55,7 @@ async def revoke_approver(
 ) -> Approver:
     """Let a key count no longer; an enrolled approver, who may be its owner, signs that."""
     persons_only("revoke an approver", by, f"ordain approver revoke {shlex.quote(name)}")
-    identity, state = await here.identity(), here.workspace_state()
+    identity, state = await here.identity(), here.snapshot.workspace
     found = next((approver for approver in state.active if approver.name == name), None)
     if found is None:
         raise refuse("E_APPROVER", f"{name} is not enrolled here.", command="ordain approver list")
@@ -76,7 +76,7 @@ async def revoke_approver(
 
 def check_enrolling(here: Surroundings, name: str) -> None:
     """Raise Refused where a key of this name cannot be enrolled, whoever asks."""
-    state, key = here.workspace_state(), here.ports.keyring.public_key(name)
+    state, key = here.snapshot.workspace, here.ports.keyring.public_key(name)
     if any(approver.name == name for approver in state.active):
         raise refuse("E_APPROVER", f"{name} is enrolled already.", command="ordain approver list")
     if key is not None and fingerprint(key) in state.approvers:
@@ -96,7 +96,7 @@ def enrolled_approver(state: WorkspaceState, here: Surroundings, name: str) -> A
 
 async def sign(here: Surroundings, credential: Credential, statement: bytes, by: Principal) -> Signature:
     """A person's signature over these bytes; after too many wrong passphrases nobody is heard for a minute."""
-    if here.workspace_state().locked(here.now()):
+    if here.snapshot.workspace.locked(here.now()):
         detail = f"{WRONG_PASSPHRASES_MAX} wrong passphrases were given within a minute."
         raise refuse("E_APPROVAL_RATE", detail, "Wait a minute, and look who tried.", command="ordain log")
     signature = here.ports.keyring.sign(credential, statement)
@@ -105,7 +105,7 @@ async def sign(here: Surroundings, credential: Credential, statement: bytes, by:
     event = SignatureRefused(name=credential.name, by=by)
     while True:  # whatever else was recorded meanwhile, this happened
         try:
-            await _append(here, here.workspace_state(), event)
+            await _append(here, here.snapshot.workspace, event)
             break
         except Refused as refused:
             if refused.problems[0].code != "E_LEDGER_CONFLICT":

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from ordain.core.approval.approval import AGENT, NARROWED, Base, Channel, Principal, Situation, WorkspaceIdentity
+from ordain.core.approval.approval import AGENT, Base, Channel, Principal, Situation, WorkspaceIdentity
 from ordain.core.approval.signature import Signature
 from ordain.core.lineage.lineage import PlanState
-from ordain.core.lineage.workspace import Approver, WorkspaceState
+from ordain.core.lineage.workspace import Approver
 from ordain.core.lint.agent import agent_problem
 from ordain.core.lint.tool import unhandled
 from ordain.core.plan.actions.tool import CallTool
@@ -38,7 +38,7 @@ from ordain.core.policy.scope import listed_in, offered_in
 from ordain.core.policy.script import Script
 from ordain.core.policy.sealing import RunEnvironment, SealedEnvironment, misfits, restore, seal_environment, unusual
 from ordain.core.policy.settings import Limits, Settings, is_secret_variable, sandbox_limits, secret_variables
-from ordain.core.policy.stop import StopOrder, stop_notice, stopped_problem
+from ordain.core.policy.stop import StopOrder, stopped_problem
 from ordain.core.policy.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.run.event import WorkspaceOpened
 from ordain.core.run.run_state import RunState
@@ -46,24 +46,24 @@ from ordain.core.run.topic import stream_of_topic, topic_named
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import CUT, Redactor
 from ordain.core.text.secret import Secret, named_secrets, secrets_within
-from ordain.documents.settings_in_force import in_force, says_enforce, sha256
+from ordain.documents.settings_in_force import sha256
 from ordain.ports.ledger import Append, Ledger
 from ordain.ports.machine import Credential
 from ordain.ports.ports import Ports
 from ordain.ports.process import Shell
 from ordain.records.records import WORKSPACE_STREAM, Records
 from ordain.records.sink import Sink
+from ordain.records.snapshot import Snapshot, Snapshots
 
 REMEMBERED_MAX = 16_384
 """How long a secret may be that is searched for again because it was hidden before."""
 
 
-class Surroundings(msgspec.Struct, kw_only=True):
+class Surroundings:
     """The ports, and the questions that several verbs ask of them."""
 
-    ports: Ports
-    redacting: tuple[object, Redactor] | None = None
-    """The redactor in use, and the settings it was made for."""
+    def __init__(self, ports: Ports) -> None:
+        self.ports, self.snapshots = ports, Snapshots(ports)
 
     @property
     def ledger(self) -> Ledger:
@@ -71,7 +71,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     @property
     def records(self) -> Records:
-        return Records(self.ports.ledger.look())
+        return Records(self.ports.ledger.look(), self.snapshots.folds)
 
     def has_ledger(self) -> bool:
         """Whether anything was ever recorded here; asking must not make a ledger."""
@@ -107,10 +107,6 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 command="ordain inbox",
             )
 
-    def workspace_state(self) -> WorkspaceState:
-        """What the workspace's own stream adds up to; empty before anything was recorded."""
-        return self.records.workspace(self.ports.keyring.verify) if self.has_ledger() else WorkspaceState()
-
     async def identity(self) -> WorkspaceIdentity:
         """Which directory this is now, under the id minted for it when it was first used."""
         path, device, inode = self.ports.workspace.identity()
@@ -131,66 +127,20 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     # --- Settings --------------------------------------------------------------------------------------------------
 
-    def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
-        """The settings in force, the digest they are bound by, and a notice when the file says something else.
-
-        What a person trusted last is in force, from the ledger: an agent can edit or delete the file, and neither may
-        loosen anything. While the file says something else, nothing beyond the defaults is allowed unasked either, for
-        a person may have edited it to tighten it.
-        """
-        state = self.workspace_state()
-        if state.unsigned:
-            raise refuse(
-                "E_APPROVAL_SIGNATURE",
-                f"The workspace's record cannot be believed: {state.unsigned[0]}.",
-                "Somebody wrote it without an enrolled key; look at the whole record before anything else.",
-                command="ordain audit verify",
-            )
-        text = self.ports.workspace.configuration()
-        settings, differs = in_force(state.trusted.text if state.trusted is not None else None, text)
-        digest = state.trusted.digest if state.trusted is not None else "defaults"
-        unread = self.ports.secrets.known((), settings.secret_files)[1] if settings.secret_files else ()
-        notices = (
-            *map(stop_notice, self.stops()),
-            *(
-                Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
-                for file in unread
-            ),
-        )
-        if not self.has_ledger() and (former := self.ports.ledger.former()) is not None:
-            moved = Problem(
-                code="W_WORKSPACE_MOVED",
-                detail="This directory looks like one that was moved here: nothing of its record counts any more.",
-                hints=("Its plans, approvals and trusted configuration can be taken along:",),
-                command=f"ordain audit restore {shlex.quote(former.path)}",
-            )
-            notices += (moved,)
-        if not differs:
-            return settings, digest, notices
-        applies = "the one trusted last applies, and allows nothing beyond the defaults"
-        if state.trusted is None:
-            applies = "the defaults apply"
-        hints: tuple[str, ...] = ("An agent can edit that file; it counts once a person has read it.",)
-        if settings.guard_mode != "enforce" and says_enforce(text):
-            hints += (
-                'It says `[guard] mode = "enforce"`, and until then nothing is: calls of agents are only watched.',
-            )
-        notice = Problem(
-            code="W_CONFIG_UNTRUSTED",
-            detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {applies}.",
-            hints=hints,
-            command="ordain trust" if text is not None else "ordain init",
-        )
-        return settings, f"{digest}{NARROWED}", (notice, *notices)
+    @property
+    def snapshot(self) -> Snapshot:
+        """The workspace as it stands now; folded again only where something changed."""
+        return self.snapshots.current()
 
     def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
         for looking must stay quick."""
-        settings = self.settings()[0] if self.ports.ledger.opened is not None and not defaults else Settings()
-        wanted = (secret_variables(settings), settings.secret_files)
-        if self.redacting is None or self.redacting[0] != wanted:
-            self.redacting = (wanted, Redactor(self.ports.secrets.known(*wanted)[0]))
-        return self.redacting[1]
+        if self.ports.ledger.opened is not None and not defaults:
+            return self.snapshot.redactor
+        if self.snapshots.default_redactor is None:
+            known = self.ports.secrets.known(secret_variables(Settings()), ())[0]
+            self.snapshots.default_redactor = Redactor(known)
+        return self.snapshots.default_redactor
 
     def sink(self, *earlier: RunState) -> Sink:
         """What makes of what was seen what may be recorded. It also hides what was hidden in outputs of `earlier` runs:
@@ -242,7 +192,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def asked_tools(self, plan: Plan, sealed: SealedEnvironment | None) -> AbstractContextManager[None]:
         """Ask the sources of a plan's tools once, as its run will start them; what they say counts until the end."""
-        settings = self.settings()[0]
+        settings = self.snapshot.settings
         wanted = {name: settings.sources[name] for name in called(plan) if name in settings.sources}
         return self.ports.sources.asked(
             wanted, self.secret(settings), self.restored(sealed) if sealed is not None else None
@@ -332,7 +282,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     def base(self, plan: Plan) -> Base:
         """What an approval of this plan depends on, as it is now; raises Refused where a source of its tools does not
         say what it has."""
-        settings, config, _ = self.settings()
+        settings, config = self.snapshot.settings, self.snapshot.digest
         tools, problems = self.found_tools(settings, set(called(plan)))
         if problems:
             raise Refused(problems.values())
@@ -408,7 +358,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     def misfits(self, sealed: SealedEnvironment, plan: Plan | None = None, *, own: bool = False) -> tuple[str, ...]:
         """What here does not fit what was sealed, in words; with a plan, which programs a run of it would use too. With
         `own` no variable chooses those: nobody has approved what was sealed."""
-        programs = self._programs(plan, self.settings()[0], own=own) if plan is not None else None
+        programs = self._programs(plan, self.snapshot.settings, own=own) if plan is not None else None
         return tuple(misfits(sealed, self.ports.host.variables(sealed.secrets), self._seal, programs))
 
     def restored(self, sealed: SealedEnvironment) -> RunEnvironment:
@@ -432,7 +382,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
         return self.ledger.seal(what.encode()) if what.startswith("sha256:") and self.has_ledger() else what
 
     async def situation(self, plan: Plan) -> Situation:
-        tier = tier_of(plan, self.settings()[0].tier)
+        tier = tier_of(plan, self.snapshot.settings.tier)
         return Situation(
             workspace=await self.identity(),
             base=self.base(plan),
@@ -478,13 +428,13 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """The approver of this name whose key is kept here; raises Refused where there is none."""
         from ordain.records.signature import enrolled_approver
 
-        return enrolled_approver(self.workspace_state(), self, name)
+        return enrolled_approver(self.snapshot.workspace, self, name)
 
     # --- Telling and showing ---------------------------------------------------------------------------------------
 
     def notify(self, kind: str, **values: object) -> None:
         """Tell whoever the settings name that something waits or has ended; what becomes of that changes nothing."""
-        command = self.settings()[0].notify
+        command = self.snapshot.settings.notify
         if command:
             message = {"kind": kind, "workspace": self.ports.workspace.identity()[0], **values}
             self.ports.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))

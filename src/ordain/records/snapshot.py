@@ -1,0 +1,161 @@
+"""What one verb knows of its workspace, taken once: the record, the settings in force, the secrets.
+
+Nothing in a snapshot changes. The world is not in it: digests of files, the commit that is checked out, locks, panes
+and free disk space are looked at when they matter, and again in the transaction that depends on them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+
+from ordain.core.approval.approval import NARROWED
+from ordain.core.lineage.workspace import WorkspaceState
+from ordain.core.policy.settings import Settings, secret_variables
+from ordain.core.policy.stop import StopOrder, stop_notice
+from ordain.core.text.problem import Problem, refuse
+from ordain.core.text.redaction import Redactor
+from ordain.documents.settings_in_force import SettingsInForce, in_force, says_enforce
+from ordain.ports.ports import Ports
+from ordain.records.records import WORKSPACE_STREAM, Folds, Records
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One workspace at one moment. What few verbs ask for is made when it is first asked for."""
+
+    ports: Ports
+    recorded: bool
+    """Whether there is a ledger."""
+    workspace: WorkspaceState
+    """The fold of the workspace's own stream: its id, the trusted configuration, the approvers."""
+    text: bytes | None
+    """The content of `ordain.toml`."""
+    stops: tuple[StopOrder, ...]
+    """What stops work here."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force; raises Refused where the record cannot be believed.
+
+        What a person trusted last is in force, from the ledger: an agent can edit or delete the file, and neither may
+        loosen anything. While the file says something else, nothing beyond the defaults is allowed unasked either, for
+        a person may have edited it to tighten it.
+        """
+        return self._in_force.settings
+
+    @property
+    def digest(self) -> str:
+        """What approvals are bound to of the settings."""
+        trusted = self.workspace.trusted
+        digest = trusted.digest if trusted is not None else "defaults"
+        return f"{digest}{NARROWED}" if self._in_force.differs else digest
+
+    @cached_property
+    def _in_force(self) -> SettingsInForce:
+        self.refuse_unsigned()
+        trusted = self.workspace.trusted
+        return in_force(trusted.text if trusted is not None else None, self.text)
+
+    @cached_property
+    def notices(self) -> tuple[Problem, ...]:
+        """What everybody should know who goes by these settings: first that the file says something else."""
+        files = self.settings.secret_files
+        unread = self.ports.secrets.known((), files)[1] if files else ()
+        notices = (
+            *map(stop_notice, self.stops),
+            *(
+                Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
+                for file in unread
+            ),
+        )
+        if not self.recorded and (former := self.ports.ledger.former()) is not None:
+            moved = Problem(
+                code="W_WORKSPACE_MOVED",
+                detail="This directory looks like one that was moved here: nothing of its record counts any more.",
+                hints=("Its plans, approvals and trusted configuration can be taken along:",),
+                command=f"ordain audit restore {shlex.quote(former.path)}",
+            )
+            notices += (moved,)
+        return (self._untrusted(), *notices) if self._in_force.differs else notices
+
+    def _untrusted(self) -> Problem:
+        applies = "the one trusted last applies, and allows nothing beyond the defaults"
+        if self.workspace.trusted is None:
+            applies = "the defaults apply"
+        hints: tuple[str, ...] = ("An agent can edit that file; it counts once a person has read it.",)
+        if self.settings.guard_mode != "enforce" and says_enforce(self.text):
+            hints += (
+                'It says `[guard] mode = "enforce"`, and until then nothing is: calls of agents are only watched.',
+            )
+        return Problem(
+            code="W_CONFIG_UNTRUSTED",
+            detail=f"ordain.toml is {'gone' if self.text is None else 'not trusted as it stands'}, so {applies}.",
+            hints=hints,
+            command="ordain trust" if self.text is not None else "ordain init",
+        )
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """What keeps secrets out of everything written or shown."""
+        return Redactor(self.secrets)
+
+    @cached_property
+    def secrets(self) -> Mapping[str, str]:
+        """The values of the secrets that the settings name."""
+        return self._known_secrets()
+
+    def _known_secrets(self) -> Mapping[str, str]:
+        return self.ports.secrets.known(secret_variables(self.settings), self.settings.secret_files)[0]
+
+    def refuse_unsigned(self) -> None:
+        """Raise Refused where the workspace's record cannot be believed."""
+        if self.workspace.unsigned:
+            raise refuse(
+                "E_APPROVAL_SIGNATURE",
+                f"The workspace's record cannot be believed: {self.workspace.unsigned[0]}.",
+                "Somebody wrote it without an enrolled key; look at the whole record before anything else.",
+                command="ordain audit verify",
+            )
+
+    def is_current(self) -> bool:
+        """Whether another look would give the same: nothing more is recorded about the workspace, and the files that
+        this was made of say the same. It costs one look at each, and no fold."""
+        if _looked(self.ports) != (self.recorded, self.text, self.stops):
+            return False
+        if self.recorded and self.ports.ledger.open().read(WORKSPACE_STREAM, self.workspace.size):
+            return False
+        if "secrets" in self.__dict__ and self.settings.secret_files:
+            return (
+                self.ports.secrets.known(secret_variables(self.settings), self.settings.secret_files)[0] == self.secrets
+            )
+        return True
+
+
+def _looked(ports: Ports) -> tuple[bool, bytes | None, tuple[StopOrder, ...]]:
+    stops = ports.stop_switch.read() if ports.stop_switch is not None else ()
+    return ports.ledger.exists(), ports.workspace.configuration(), stops
+
+
+def take(ports: Ports) -> Snapshot:
+    """The workspace as it is now. Nothing is made by looking."""
+    recorded, text, stops = _looked(ports)
+    state = Records(ports.ledger.open()).workspace(ports.keyring.verify) if recorded else WorkspaceState()
+    return Snapshot(ports=ports, recorded=recorded, workspace=state, text=text, stops=stops)
+
+
+class Snapshots:
+    """The newest snapshot of one workspace. A new one is taken only where something changed."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self.newest: Snapshot | None = None
+        self.default_redactor: Redactor | None = None
+        self.folds = Folds()
+
+    def current(self) -> Snapshot:
+        if self.newest is None or not self.newest.is_current():
+            self.newest = take(self._ports)
+        return self.newest
