@@ -33,8 +33,8 @@ class RunAuthority:
         judged_at: int | None,
         counts: Callable[[DecisionGiven], bool] = lambda decision: False,
     ) -> None:
-        """`kept` are the definitions that the run keeps; `judged_at` is how long the workspace's stream was when
-        policy was asked about the whole plan, None where that was for an earlier executor; `counts` says whose answers count."""
+        """`kept` are the definitions that the run keeps; `judged_at` is how long the workspace's stream was when policy
+        was asked about the whole plan, None where an earlier executor did that; `counts` says whose answers count."""
         self._here, self._settings, self._kept, self._approved = here, settings, kept, approved
         self._judged_at, self.counts = judged_at, counts
 

@@ -17,7 +17,7 @@ from ordain.app.proposals import Proposals
 from ordain.core.approval.approval import Approval, Principal
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.plan.actions.lock import lock_taken
-from ordain.core.plan.canonical import short_id
+from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
@@ -509,7 +509,7 @@ class RunControl:
             await executor.carry_out()
         finally:
             self._stop = self._carried_out = None
-        report = self.report(run_id)
+        report = self._report(state, plan_id(state.plan))
         self._tell(report, state.lineage)
         return report
 
@@ -530,7 +530,10 @@ class RunControl:
 
     def report(self, run_id: RunId) -> RunReport:
         state, identity, _ = self._records.run(run_id)
-        holder, asked = self._here.ports.lock.holder(run_id), None
+        return self._report(state, identity)
+
+    def _report(self, state: RunState, identity: PlanId) -> RunReport:
+        holder, asked = self._here.ports.lock.holder(state.run_id), None
         if holder is not None:
             plan = self._records.lineage(state.lineage)
             if plan.stop_asked is not None and plan.stop_asked_at >= state.executor_at:

@@ -6,7 +6,6 @@ import base64
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
@@ -45,28 +44,20 @@ from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append, Ledger
 
 WORKSPACE_STREAM = "workspace"
-K = TypeVar("K")
-V = TypeVar("V")
-_FOLDS_MAX = 8
+_FOLDED_MAX = 8
 """How many plans are kept folded: a server looks at many, and a verb at few."""
 _RUNS_REMEMBERED = 50
 _PLANS_REMEMBERED = 200
 """How far back it is looked for how long things take."""
 
 
-class Folds:
-    """What was folded of one ledger, for whoever asks again: a chain only grows, so only what is new is read."""
-
-    def __init__(self) -> None:
-        self.lineages: dict[str, PlanState] = {}
-        self.plans: dict[PlanId, Plan] = {}
-
-
 class Records:
     """Questions to one ledger, and the one way to record a decision about a lineage."""
 
-    def __init__(self, ledger: Ledger, folds: Folds | None = None) -> None:
-        self._ledger, self._folds = ledger, folds or Folds()
+    def __init__(self, ledger: Ledger, folded: dict[str, PlanState] | None = None) -> None:
+        """`folded` are lineages that were folded before, for whoever asks again: a chain only grows, so only what is
+        new is read."""
+        self._ledger, self._folded = ledger, folded if folded is not None else {}
 
     # --- Finding ---------------------------------------------------------------------------------------------------
 
@@ -164,14 +155,17 @@ class Records:
 
     def lineage(self, stream: str) -> PlanState:
         """One plan through its life, folded from its chain. Whoever asks may change what they get."""
-        state = _copied(self._folds.lineages.get(stream, PlanState()))
+        state = _copied(self._folded.get(stream, PlanState()))
         for recorded in self._ledger.read(stream, state.size):
             assert isinstance(recorded.event, LineageEvent)
             try:
                 apply_lineage(state, recorded.event, recorded.at)
             except IllegalTransition as error:
                 raise impossible(recorded, error) from error
-        _remember(self._folds.lineages, stream, _copied(state))
+        self._folded.pop(stream, None)
+        self._folded[stream] = _copied(state)
+        while len(self._folded) > _FOLDED_MAX:
+            del self._folded[next(iter(self._folded))]
         return state
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
@@ -179,12 +173,11 @@ class Records:
 
         Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
         """
-        identity = identity or self.lineage(stream).plan_id
-        if identity not in self._folds.plans:
-            prepared = [one.event for one in self._ledger.read(stream) if isinstance(one.event, PlanPrepared)]
-            found = next(event for event in reversed(prepared) if event.plan_id == identity)
-            _remember(self._folds.plans, identity, decoded_plan(found))
-        return self._folds.plans[identity]
+        state = self.lineage(stream)
+        number = state.revisions[identity or state.plan_id]
+        prepared = self._ledger.read(stream, number - 1)[0].event
+        assert isinstance(prepared, PlanPrepared)
+        return decoded_plan(prepared)
 
     def readable_plan(self, stream: str, identity: PlanId | None = None) -> Plan | None:
         """The same, or None where it can not be read: one such plan hides no other."""
@@ -365,13 +358,6 @@ def _copied(state: PlanState) -> PlanState:
     """A state of its own: events change its tables in place, and never what is in them."""
     tables = {name: dict(kept) for name in state.__struct_fields__ if isinstance(kept := getattr(state, name), dict)}
     return msgspec.structs.replace(state, **tables)
-
-
-def _remember(kept: dict[K, V], name: K, value: V) -> None:
-    kept.pop(name, None)
-    kept[name] = value
-    while len(kept) > _FOLDS_MAX:
-        del kept[next(iter(kept))]
 
 
 def impossible(recorded: Recorded, error: IllegalTransition) -> Refused:

@@ -13,6 +13,7 @@ from functools import cached_property
 import msgspec
 
 from ordain.core.approval.approval import NARROWED
+from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.workspace import WorkspaceState
 from ordain.core.policy.settings import Settings, secret_variables
 from ordain.core.policy.stop import StopOrder, stop_notice
@@ -20,7 +21,7 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.settings_in_force import SettingsInForce, in_force, says_enforce
 from ordain.ports.ports import Ports
-from ordain.records.records import WORKSPACE_STREAM, Folds, Records
+from ordain.records.records import WORKSPACE_STREAM, Records
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -153,7 +154,8 @@ class Snapshots:
         self._ports = ports
         self.newest: Snapshot | None = None
         self.default_redactor: Redactor | None = None
-        self.folds = Folds()
+        self.lineages: dict[str, PlanState] = {}
+        """Folded before, for `Records`."""
 
     def current(self) -> Snapshot:
         if self.newest is None or not self.newest.is_current():

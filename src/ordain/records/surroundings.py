@@ -71,7 +71,7 @@ class Surroundings:
 
     @property
     def records(self) -> Records:
-        return Records(self.ports.ledger.look(), self.snapshots.folds)
+        return Records(self.ports.ledger.look(), self.snapshots.lineages)
 
     def has_ledger(self) -> bool:
         """Whether anything was ever recorded here; asking must not make a ledger."""
