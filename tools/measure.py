@@ -50,12 +50,23 @@ def pairs(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     known = actions() - set(EVERYWHERE)
     homes = ("core/plan/action", "core/plan/model.py", "engine/perform")
     return {
-        (name, node.id)
+        (name, found)
         for name, tree in modules.items()
         if not name.startswith(homes)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id in known
+        for found in _names(node)
+        if found in known
     }
+
+
+def _names(node: ast.AST) -> list[str]:
+    """What a node of a module names: also by an import under another name, or as a part of another module."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return [name]
+        case ast.ImportFrom(names=names):
+            return [alias.name for alias in names]
+    return []
 
 
 def rings(modules: dict[str, ast.Module]) -> list[str]:

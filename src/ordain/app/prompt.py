@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ordain.core.plan.actions.task import Task
-from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.value import RunId, StepId
 from ordain.core.policy.agent import choose, model_of
 from ordain.core.policy.scope import offered
@@ -116,9 +116,10 @@ def _found(plan: Plan, name: str) -> tuple[Step, tuple[Plan, ...]]:
     *outer, last = name.split("/")
     for part in outer:
         step = _named(plans[0], part, name)
-        if not isinstance(step.action, NestedPlan):
+        inner = nested_plan_of(step)
+        if inner is None:
             raise refuse("E_STEP_UNKNOWN", f"`{part}` holds no plan, so there is no step `{name}`.")
-        plans = (step.action.plan, *plans)
+        plans = (inner, *plans)
     return _named(plans[0], last, name), plans
 
 

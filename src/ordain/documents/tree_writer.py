@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import ID_LENGTH_MAX
 from ordain.documents.document import Document, whole_numbers
@@ -59,9 +59,8 @@ def _plan(plan: Plan, prefix: str, record: Mapping[str, Mapping[str, Any]]) -> d
 def _step(
     number: int, step: Step, tree: dict[str, Any], prefix: str, record: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    if isinstance(step.action, NestedPlan):
-        inner = _plan(step.action.plan, f"{prefix}{step.id}/", record)
-        tree["action"] = {"type": "nested_plan", "plan": inner}
+    if (inner := nested_plan_of(step)) is not None:
+        tree["action"] = {"type": "nested_plan", "plan": _plan(inner, f"{prefix}{step.id}/", record)}
     return {"step_number": number, **tree, **_in_order(record.get(prefix + step.id, {}), STEP_RECORD_FIELDS)}
 
 

@@ -29,13 +29,12 @@ from ordain.core.plan.condition import (
     StepCompleted,
 )
 from ordain.core.plan.expr import ExpressionError, Expressions
-from ordain.core.plan.model import Plan
+from ordain.core.plan.model import Plan, nested_plan_of
 from ordain.core.plan.refs import as_text
 from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.policy.effect import effects_of
 from ordain.core.run.budget import may_begin
 from ordain.core.run.event import BudgetReached, RunEvent
-from ordain.core.run.group import nested_plan_of
 from ordain.core.run.result import Missing
 from ordain.core.run.schedule import not_held
 from ordain.core.run.step_event import (

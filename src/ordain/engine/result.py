@@ -18,7 +18,7 @@ from ordain.core.plan.canonical import step_key
 from ordain.core.plan.command import payload, with_payload
 from ordain.core.plan.expr import named
 from ordain.core.plan.graph import item_name
-from ordain.core.plan.model import Action, NestedPlan, Plan, Step, all_steps
+from ordain.core.plan.model import Action, Plan, Step, all_steps, nested_plan_of
 from ordain.core.plan.refs import (
     Index,
     Item,
@@ -114,9 +114,8 @@ class Results:
     @cached_property
     def referred(self) -> frozenset[str]:
         """The names of steps whose results others refer to, in whichever plan."""
-        plans: list[Plan] = [self._state.plan]
-        plans += [step.action.plan for step in all_steps(self._state.plan) if isinstance(step.action, NestedPlan)]
-        return frozenset().union(*(referred_to(plan) for plan in plans))
+        plans = (self._state.plan, *(nested_plan_of(step) for step in all_steps(self._state.plan)))
+        return frozenset().union(*(referred_to(plan) for plan in plans if plan is not None))
 
     def key(self, step_id: StepId) -> str:
         """The step key of the attempt under way; nothing where there is none."""

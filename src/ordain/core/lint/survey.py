@@ -19,7 +19,7 @@ from ordain.core.plan.condition import Contract, CustomCondition, Precondition
 from ordain.core.plan.expr import OWN_END, VARIABLES, Named, named
 from ordain.core.plan.failure import FailurePolicy, LastPolicy, Retry
 from ordain.core.plan.graph import ImpliedNeed, Order, item_name, links, may_refer, stores_of, users_of
-from ordain.core.plan.model import Action, NestedPlan, Plan, Step, conditions_of
+from ordain.core.plan.model import Action, Plan, Step, conditions_of, nested_plan_of
 from ordain.core.plan.refs import Reference, Unreadable, parse, references
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
@@ -141,11 +141,11 @@ class Survey:
                 self._take_conditions(scope, None, plan.preconditions)
             for step in (*plan.steps, *plan.fallbacks) if plan.fallbacks else plan.steps:
                 self._take(scope, step)
-                if type(step.action) is NestedPlan:
-                    if scope.depth < NESTED_PLANS_MAX:
-                        todo.append(Scope(step.action.plan, (plan, *scope.around)))
-                    else:
-                        self.too_deep.append(step)
+                inner = nested_plan_of(step)
+                if inner is not None and scope.depth < NESTED_PLANS_MAX:
+                    todo.append(Scope(inner, (plan, *scope.around)))
+                elif inner is not None:
+                    self.too_deep.append(step)
 
     def _take(self, scope: Scope, step: Step) -> None:
         self.steps.append(step)

@@ -15,7 +15,7 @@ from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.command import is_command
 from ordain.core.plan.condition import Precondition
-from ordain.core.plan.model import NestedPlan, Plan, Step, contract_of
+from ordain.core.plan.model import Plan, Step, contract_of, nested_plan_of
 from ordain.core.plan.role import Inner, PaneName, about, field_with, value_with
 from ordain.core.plan.tool import ToolDefinition, action_kind
 from ordain.core.policy.tier import tier_of
@@ -78,7 +78,7 @@ def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
     inner = value_with(action, Inner)
     if inner is not None and _looks_at_pane(inner):
         yield f"the wait condition `{inner.__struct_config__.tag}`"
-    if isinstance(action, NestedPlan):
+    if nested_plan_of(step) is not None:
         yield from (f"`{name}` of a step that holds a plan" for name, given in _around(step) if given is not None)
     if step.preconditions:
         yield from _condition_parts(step.preconditions, panes=panes)

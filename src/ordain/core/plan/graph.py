@@ -15,7 +15,7 @@ from ordain.core.plan.command import payload
 from ordain.core.plan.condition import CustomCondition, StepCompleted
 from ordain.core.plan.expr import named
 from ordain.core.plan.failure import Fallback, LastPolicy, Retry
-from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.refs import StepExitCode, StepOutput, StoredData, Unreadable, parse, references
 from ordain.core.plan.role import DataKey, value_with
 from ordain.core.plan.value import StepId
@@ -222,8 +222,9 @@ def edges_fault(plan: Plan) -> Problem | None:
             if count > EDGES_MAX:
                 detail = f"Steps of the plan wait for one another more than {EDGES_MAX:,} times."
                 return Problem(code="E_PLAN_TOO_MANY_EDGES", detail=detail, hints=(_FEWER,))
-            if type(step.action) is NestedPlan and depth < NESTED_PLANS_MAX:
-                todo.append((step.action.plan, depth + 1))
+            inner = nested_plan_of(step)
+            if inner is not None and depth < NESTED_PLANS_MAX:
+                todo.append((inner, depth + 1))
     return None
 
 

@@ -186,8 +186,13 @@ def all_steps(plan: Plan) -> Iterator[Step]:
     """Every step that may run: the plan's, its fallbacks, and those of nested plans."""
     for step in (*plan.steps, *plan.fallbacks):
         yield step
-        if isinstance(step.action, NestedPlan):
-            yield from all_steps(step.action.plan)
+        if (inner := nested_plan_of(step)) is not None:
+            yield from all_steps(inner)
+
+
+def nested_plan_of(step: Step) -> Plan | None:
+    """The plan that a step holds; None where it holds none."""
+    return step.action.plan if isinstance(step.action, NestedPlan) else None
 
 
 def conditions_of(step: Step) -> tuple[Precondition | Strategy, ...]:

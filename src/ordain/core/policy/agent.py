@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.plan.command import typed
-from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.model import Plan, Step, nested_plan_of
 
 # --- Agent -----------------------------------------------------------------------------------------------------------
 
@@ -150,8 +150,8 @@ def tasks_of(
     for step in (*plan.steps, *plan.fallbacks):
         if isinstance(step.action, Task):
             yield f"{outer}{step.id}", step, plans
-        elif isinstance(step.action, NestedPlan):
-            yield from tasks_of(step.action.plan, f"{outer}{step.id}/", plans)
+        elif (inner := nested_plan_of(step)) is not None:
+            yield from tasks_of(inner, f"{outer}{step.id}/", plans)
 
 
 def agents_of(plan: Plan, by_kind: Mapping[str, str], default: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
 from ordain.core.plan.graph import Order, item_name, needs_of
-from ordain.core.plan.model import NestedPlan, Plan, Step, all_steps, contract_of
+from ordain.core.plan.model import Plan, Step, all_steps, contract_of, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of
@@ -320,8 +320,8 @@ def _checked_first(plan: Plan, writes: Writes) -> Collection[int]:
     unknown: list[str] = []
     alone: list[int] = []
     for step in (*plan.steps, *plan.fallbacks):
-        inner = tuple(all_steps(step.action.plan)) if isinstance(step.action, NestedPlan) else ()
-        for one in (step, *inner):
+        inner = nested_plan_of(step)
+        for one in (step, *(all_steps(inner) if inner is not None else ())):
             if writes.of(one) is None:
                 unknown.append(step.id)
                 alone.append(id(one))

@@ -10,7 +10,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of, typed
-from ordain.core.plan.model import Action, NestedPlan, Plan, Step, contract_of
+from ordain.core.plan.model import Action, Plan, Step, contract_of, nested_plan_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import SHELL, ToolDefinition, definition_of, handler_of, tool_name
 from ordain.core.plan.value import StepId
@@ -51,8 +51,8 @@ def with_agents(plan: Plan, settings: Settings, around: tuple[Plan, ...] = ()) -
         task = isinstance(step.action, Task)
         choice = choose(step, plans, settings.agent_for, settings.agent) if task else None
         yield step, choice.agent if choice is not None else ""
-        if isinstance(step.action, NestedPlan):
-            yield from with_agents(step.action.plan, settings, plans)
+        if (inner := nested_plan_of(step)) is not None:
+            yield from with_agents(inner, settings, plans)
 
 
 def effects_of(step: Step, tools: Mapping[str, ToolDefinition], agent: str = "") -> Iterator[PlannedEffect]:

@@ -17,7 +17,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.model import Action, NestedPlan, Plan, Step, all_steps, conditions_of
+from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, Handed, PathRead, PathWritten, parts
 from ordain.core.plan.tool import (
@@ -110,8 +110,8 @@ def operand_patterns(plan: Plan) -> tuple[str, ...]:
     for step in all_steps(plan):
         handed = (part.value for part in paths_of(step, {}) if not part.exact)
         found.update(step.protect, (read for read in handed if not WILD.isdisjoint(read)))
-        if isinstance(step.action, NestedPlan):
-            found.update(step.action.plan.protect)
+        if (inner := nested_plan_of(step)) is not None:
+            found.update(inner.protect)
     return tuple(sorted(found))
 
 

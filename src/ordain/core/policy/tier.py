@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ordain.core.plan.model import NestedPlan, Plan
+from ordain.core.plan.model import Plan, nested_plan_of
 from ordain.core.plan.value import Value
 from ordain.core.policy.agent import Agent
 from ordain.core.text.limit import NESTED_PLANS_MAX
@@ -29,8 +29,8 @@ def tier_of(plan: Plan, at_least: int) -> int:
     for _ in range(NESTED_PLANS_MAX + 1):  # deeper ones are refused, and one that holds itself has no end
         tier = max(tier, *(one.tier or 0 for one in plans))
         steps = (step for one in plans for step in (*one.steps, *one.fallbacks))
-        inside = (step.action.plan for step in steps if isinstance(step.action, NestedPlan))
-        plans = list({id(one): one for one in inside}.values())
+        inside = (nested_plan_of(step) for step in steps)
+        plans = list({id(one): one for one in inside if one is not None}.values())
         if not plans:
             break
     return tier

@@ -12,7 +12,7 @@ from ordain.core.lineage.decision import Question, questions
 from ordain.core.lineage.lineage import Rejection
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.canonical import plan_hash
-from ordain.core.plan.model import NestedPlan, Plan, contract_of
+from ordain.core.plan.model import Plan, contract_of, nested_plan_of
 from ordain.core.plan.role import about
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.agent import AgentChoice
@@ -408,7 +408,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         number=number,
         part_of=member.parent if member is not None else None,
         label=member.label if member is not None else "",
-        unfolds=step.for_each is not None or isinstance(step.action, NestedPlan),
+        unfolds=step.for_each is not None or nested_plan_of(step) is not None,
         id=step.id,
         description=step.description,
         state=record.state,

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from ordain.core.plan.canonical import action_digest
+from ordain.core.plan.model import nested_plan_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import sayable
 from ordain.core.run.event import BudgetReached, Expected
-from ordain.core.run.group import nested_plan_of
 from ordain.core.run.run_state import RunState
 from ordain.core.run.spending import KINDS, MEASURED, RUN, Account, budget_name
 from ordain.core.run.step_event import GroupKind, Outcome, StepState

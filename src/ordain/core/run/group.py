@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ordain.core.plan.expr import named
 from ordain.core.plan.graph import needs_of
-from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.value import StepId
 from ordain.core.run.step_event import GroupKind
 
@@ -144,8 +144,3 @@ def fallback_members(
                 made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
         before = (inner(first),)
     return tuple(made.values())
-
-
-def nested_plan_of(step: Step) -> Plan | None:
-    """The plan nested in a step that is not repeated itself."""
-    return step.action.plan if isinstance(step.action, NestedPlan) else None

@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.approval.approval import Principal, WorkspaceIdentity
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.graph import dependents, needs_of
-from ordain.core.plan.model import Plan, Step
+from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.role import DataKey, about, value_with
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.agent import AgentChoice, choose
@@ -22,7 +22,7 @@ from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import Try, with_try
 from ordain.core.run.event import BudgetReached
-from ordain.core.run.group import Group, Made, Member, nested_plan_of, repeated
+from ordain.core.run.group import Group, Made, Member, repeated
 from ordain.core.run.spending import RUN, Account, account_of, new_account
 from ordain.core.run.step_event import (
     Evidence,

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from ordain.core.plan.actions.task import Task
-from ordain.core.plan.model import NestedPlan, Step, check_of, contract_of
+from ordain.core.plan.model import Step, check_of, contract_of, nested_plan_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of
 from ordain.core.plan.value import Instant, StepId
@@ -305,7 +305,7 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
         record = former.steps[step.id]
         if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
-        if about(step.action).held or isinstance(step.action, NestedPlan) or step.for_each is not None:
+        if about(step.action).held or nested_plan_of(step) is not None or step.for_each is not None:
             continue  # the run before gave its locks back; and what became steps of its own is done again as a whole
         # An expression asks about the attempt itself, which there is none of; nobody's word is evidence.
         observed = check_of(step) is None and record.decided_by is None and not isinstance(step.action, Task)

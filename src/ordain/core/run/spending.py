@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from ordain.core.plan.model import Budget, NestedPlan, Step
+from ordain.core.plan.model import Budget, Step, nested_plan_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import BILLION, counted, sayable
 from ordain.core.run.step_event import Usage
@@ -99,7 +99,8 @@ class Account(msgspec.Struct):
 def account_of(step: Step) -> Account | None:
     """The account of a step that has a budget, or whose nested plan has one; where both have, both hold. The nested
     plan of a repeated step belongs to each of its items."""
-    nested = step.action.plan.budget if isinstance(step.action, NestedPlan) and step.for_each is None else None
+    inner = nested_plan_of(step) if step.for_each is None else None
+    nested = inner.budget if inner is not None else None
     return new_account(step.budget, nested) if step.budget is not None or nested is not None else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from ordain.core.plan.actions.task import Task
-from ordain.core.plan.model import Plan, Step, check_of
+from ordain.core.plan.model import Plan, Step, check_of, nested_plan_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import counted, sayable
 from ordain.core.run.attempt import with_try
@@ -24,7 +24,7 @@ from ordain.core.run.event import (
     RunOpened,
     RunPaused,
 )
-from ordain.core.run.group import Group, Member, fallback_members, item_members, nested_members, nested_plan_of, within
+from ordain.core.run.group import Group, Member, fallback_members, item_members, nested_members, within
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import SETTLED, IllegalTransition, RunState, StepRecord
 from ordain.core.run.spending import RUN, owner_of

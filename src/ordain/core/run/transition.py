@@ -6,10 +6,9 @@ Nothing here changes the state. What is refused raises IllegalTransition.
 from __future__ import annotations
 
 from ordain.core.plan.actions.task import Task
-from ordain.core.plan.model import check_of
+from ordain.core.plan.model import check_of, nested_plan_of
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import CANNOT, DONE
-from ordain.core.run.group import nested_plan_of
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import IllegalTransition, RunState, StepRecord
 from ordain.core.run.step_event import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.model import PLAN_VERSION, NestedPlan, Plan
+from ordain.core.plan.model import PLAN_VERSION, Plan, nested_plan_of
 from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import Place, Problem, closest
 from ordain.documents.document import Document, ProblemList, plan_unless_wrong
@@ -339,8 +339,8 @@ def _owners(plan: Plan, prefix: str) -> Iterator[str]:
     yield prefix
     for step in (*plan.steps, *plan.fallbacks):
         yield prefix + step.id
-        if isinstance(step.action, NestedPlan):
-            yield from _owners(step.action.plan, f"{prefix}{step.id}/")
+        if (inner := nested_plan_of(step)) is not None:
+            yield from _owners(inner, f"{prefix}{step.id}/")
 
 
 def _is_comment(text: str) -> bool:

@@ -37,7 +37,7 @@ from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.concern import ConcernKind, Said, listed
 from ordain.core.plan.condition import Contract
-from ordain.core.plan.model import Action, NestedPlan, Plan, Step, all_steps
+from ordain.core.plan.model import Action, Plan, Step, all_steps, nested_plan_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, tool_name
 from ordain.core.plan.value import StepId
@@ -91,13 +91,13 @@ class _PlanComparison:
             if one.old is not one.new:
                 yield from _about(outer, one.new, self._changed(both))
             yield from _about(outer, one.new, self._reach(both))
-            inner, before, now = f"{outer}{one.new.id}/", one.old.action, one.new.action
-            if isinstance(before, NestedPlan) and isinstance(now, NestedPlan):
-                yield from self.judged((before.plan, *olds), (now.plan, *news), inner)
-            elif isinstance(before, NestedPlan):
-                yield from self._all_of(self._removed, inner, (before.plan, *olds))
-            elif isinstance(now, NestedPlan):
-                yield from self._all_of(self._added, inner, (now.plan, *news))
+            inner, before, now = f"{outer}{one.new.id}/", nested_plan_of(one.old), nested_plan_of(one.new)
+            if before is not None and now is not None:
+                yield from self.judged((before, *olds), (now, *news), inner)
+            elif before is not None:
+                yield from self._all_of(self._removed, inner, (before, *olds))
+            elif now is not None:
+                yield from self._all_of(self._added, inner, (now, *news))
         for _, step in (*steps.added, *fallbacks.added):
             yield from self._nested(self._added, outer, step, news)
         for _, step in (*steps.removed, *fallbacks.removed):
@@ -109,8 +109,8 @@ class _PlanComparison:
     ) -> Iterator[Concern]:
         """What is said of a step that only one of the plans has, and of the steps of a plan in it."""
         yield from _about(outer, step, judge(step, plans))
-        if isinstance(step.action, NestedPlan):
-            yield from self._all_of(judge, f"{outer}{step.id}/", (step.action.plan, *plans))
+        if (inner := nested_plan_of(step)) is not None:
+            yield from self._all_of(judge, f"{outer}{step.id}/", (inner, *plans))
 
     def _all_of(self, judge: Callable[[Step, Around], Iterable[Said]], outer: str, plans: Around) -> Iterator[Concern]:
         for inner in (*plans[0].steps, *plans[0].fallbacks):
@@ -119,7 +119,7 @@ class _PlanComparison:
     def _changed(self, both: Both) -> Iterator[Said]:
         """What is said of a step in both plans. Plans in both are compared on their own, and so is who does a task."""
         old, new = _without_who(both.old.action), _without_who(both.new.action)
-        both_nested = isinstance(old, NestedPlan) and isinstance(new, NestedPlan)
+        both_nested = nested_plan_of(both.old) is not None and nested_plan_of(both.new) is not None
         if not both_nested and canonical_bytes(old) != canonical_bytes(new):
             yield from list(self._action(both)) or [unread("action")]
         yield from changes(both, STEP)
@@ -203,7 +203,7 @@ class _PlanComparison:
         if (said := about(new.action).changed) is not None:
             if not is_new:
                 yield said
-        elif isinstance(new.action, NestedPlan):
+        elif nested_plan_of(new) is not None:
             return
         elif _only_reads(new.action, self._tools):
             if not is_new:

@@ -13,7 +13,7 @@ import msgspec
 
 from ordain.core.approval.diff.concern import Concern, concerns
 from ordain.core.approval.diff.pairing import StepPair, pair
-from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import PlanId, StepId
 from ordain.core.policy.settings import DEFAULTS, Settings
@@ -164,8 +164,9 @@ def _step(both: StepPair) -> ChangedStep:
     new: dict[str, Any] = msgspec.to_builtins(both.new)
     del old["id"], new["id"]  # another id is told as a renaming
     inside = None
-    if isinstance(both.old.action, NestedPlan) and isinstance(both.new.action, NestedPlan):
-        inside = _plans(both.old.action.plan, both.new.action.plan)
+    before, now = nested_plan_of(both.old), nested_plan_of(both.new)
+    if before is not None and now is not None:
+        inside = _plans(before, now)
         del old["action"]["plan"], new["action"]["plan"]
     return ChangedStep(
         id=both.new.id,

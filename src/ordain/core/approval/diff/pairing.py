@@ -17,7 +17,7 @@ import msgspec
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.command import Program, command_of, program_of
-from ordain.core.plan.model import NestedPlan, Plan, Step, all_steps
+from ordain.core.plan.model import Plan, Step, all_steps, nested_plan_of
 from ordain.core.plan.value import StepId
 from ordain.core.policy.program import bare, handed_text, unwrapped
 from ordain.core.policy.script import Script, argument_script
@@ -144,7 +144,7 @@ def _deeds(step: Step, scripts: Mapping[str, Script]) -> Iterator[tuple[Any, boo
     if program is not None:
         script = argument_script(program.argv, scripts.get)
     if script is None:
-        if not isinstance(step.action, NestedPlan):
+        if nested_plan_of(step) is None:
             yield canonical_bytes(step.action), False
         return
     env = (command or program or Program(argv=())).env
