@@ -15,7 +15,7 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.failure import Continue
 from ordain.core.plan.model import PLAN_VERSION, Plan, Step
 from ordain.documents.dialects.reader import first_line
-from ordain.documents.dialects.s1 import context_of
+from ordain.documents.dialects.seeds import context_of
 from ordain.documents.document import Document
 from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read

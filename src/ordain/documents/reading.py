@@ -62,24 +62,20 @@ def _yaml(text: str) -> Document:
 
 
 def _tree(read: ReadValue, notation: Notation) -> Document:
-    # Dialects are few; their readers are loaded when one comes.
-    match None if read.problems else tree_dialect(read.value):
-        case "s1":
-            from ordain.documents.dialects.s1 import read_s1
+    dialect = None if read.problems else tree_dialect(read.value)
+    if dialect is None:
+        return read_tree(read, notation)
+    from ordain.documents.dialects.seeds import (
+        TREE_READERS,  # dialects are few; their readers are loaded when one comes
+    )
 
-            return read_s1(read, notation)
-        case "s2":
-            from ordain.documents.dialects.s2 import read_s2
-
-            return read_s2(read, notation)
-        case _:
-            return read_tree(read, notation)
+    return TREE_READERS[dialect](read, notation)
 
 
 def _markdown(text: str) -> Document:
     if not front_matter_dialect(text):
         return with_claims(read_markdown(text), text)
-    from ordain.documents.dialects.s3 import read_s3
+    from ordain.documents.dialects.seeds import read_s3
 
     return with_claims(read_s3(text), text)
 

@@ -125,14 +125,6 @@ class Keys:
             self.wrong("E_PLAN_UNKNOWN_FIELD", f"{owner} has no field `{shown(key)}`.", *hints, at=(key,))
 
 
-def kept(beside: Sequence[str], lineage: Sequence[str] = ()) -> dict[Path, Path]:
-    """From where `Keys.metadata` and `Keys.beside` take what they keep."""
-    return {
-        **{("metadata", key): (key,) for key in beside},
-        **{("metadata", "lineage", key): (key,) for key in lineage},
-    }
-
-
 class Renamed:
     """Finds the places of a tree that was made from another: `plan` and `step` say where their parts came from.
 
@@ -157,16 +149,35 @@ def _source(path: Path, sources: Mapping[Path, Path]) -> Path:
     return path
 
 
-def document_of(
-    tree: dict[str, Any], read: ReadValue, locate: Locate, notation: Notation, dialect: str, problems: ProblemList
-) -> Document:
-    """The document of a tree in the format's own form that was made from `read`, with the problems met on the way."""
-    made = read_tree(msgspec.structs.replace(read, value=tree, locate=locate), notation)
-    problems.extend(made.problems)
-    found = problems.in_order()
-    whole = plan_unless_wrong(made.plan, found)
-    partial = None if whole is not None else made.plan or made.partial
-    return msgspec.structs.replace(made, plan=whole, partial=partial, problems=found, dialect=dialect)
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """One dialect: from which of its fields each of ours is taken, in a plan and in a step."""
+
+    name: str
+    beside: tuple[str, ...]
+    """What is kept beside the plan, in this order; `lineage` and `step_beside` are too."""
+    lineage: tuple[str, ...]
+    step_beside: tuple[str, ...] = ()
+    plan: Mapping[Path, Path] = {}
+    step: Mapping[Path, Path] = {}
+    plan_instead: Mapping[str, str] = {}
+    """The dialect's words for those of the format, for hints."""
+    step_instead: Mapping[str, str] = {}
+
+    def locate(self, read: ReadValue) -> Locate:
+        """Finds the places of a tree in the format's own form that was made from `read`."""
+        plan: dict[Path, Path] = {("metadata", key): (key,) for key in self.beside}
+        plan |= {("metadata", "lineage", key): (key,) for key in self.lineage}
+        step: dict[Path, Path] = {("metadata", key): (key,) for key in self.step_beside}
+        return Renamed(read.locate, {**self.plan, **plan}, {**self.step, **step})
+
+    def document(self, tree: dict[str, Any], read: ReadValue, notation: Notation, problems: ProblemList) -> Document:
+        """The document of such a tree, with the problems met on the way."""
+        made = read_tree(msgspec.structs.replace(read, value=tree, locate=self.locate(read)), notation)
+        problems.extend(made.problems)
+        found = problems.in_order()
+        whole = plan_unless_wrong(made.plan, found)
+        partial = None if whole is not None else made.plan or made.partial
+        return msgspec.structs.replace(made, plan=whole, partial=partial, problems=found, dialect=self.name)
 
 
 def first_line(text: str) -> str:
