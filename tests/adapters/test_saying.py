@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.adapters.agents.output import read_object
-from ordain.adapters.agents.preset import PRESETS
+from ordain.adapters.agents.preset import _STARTS
 from ordain.core.policy.agent import AGENT_PRESETS
 from ordain.core.run.step_event import Usage
 from ordain.ports.agent import Said
@@ -18,7 +18,7 @@ from ordain.ports.process import Finished, Whole
 
 SAMPLES = Path(__file__).with_name("said")
 """As the programs wrote them, without what says nothing here: ids, times, numbers that nobody reads."""
-READERS = {name: preset.read for name, preset in PRESETS.items()}
+READERS = {name: read for name, (_, read) in _STARTS.items()}
 DONE = b"FINAL TEXT of the scripted model"
 
 READ = {

@@ -1,9 +1,8 @@
-"""Presets: command-line agents whose command line we know, and how each is made ready in its room.
+"""Presets: command-line agents that we know (`data/presets.toml`), and how each is made ready in its room.
 
-Each is a pure function from what is asked of it to how it is started, with the files that it finds in its room. One
-rule holds for all: of the user's settings only who serves the model, and the login there, is taken; whatever else the
-program would read, run or remember is left out as far as it can be told to. Without tools of its own it is started in
-an empty directory, so that nothing in the workspace is a setting, a memory or a plug-in to it.
+One rule holds for all: of the user's settings only who serves the model, and the login there, is taken; whatever else
+the program would read, run or remember is left out as far as it can be told to. Without tools of its own it is started
+in an empty directory, so that nothing in the workspace is a setting, a memory or a plug-in to it.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+import ordain
 from ordain.adapters.agents import output
 from ordain.adapters.sandbox.sandbox import HOME
 from ordain.core.policy.agent import Agent
@@ -50,33 +50,44 @@ class PresetRequest(msgspec.Struct, frozen=True, kw_only=True):
         command, *words = self.server.argv
         return {"command": command, "args": words, "env": dict(self.server.env)}
 
-    def model_words(self) -> tuple[str, ...]:
-        return ("--model", self.item.model) if self.item.model else ()
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """One of them, as `data/presets.toml` has it. It may change the directory of its room that has its name."""
+
+    package: str
+    """What it is called at npm."""
+    words: tuple[str, ...]
+    served: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    env: dict[str, str]
+    logins: dict[str, str]
+    settings: str = ""
+    taken: tuple[str, ...] = ()
+    written: dict[str, Any] = {}
+    files: dict[str, str] = {}
+    acting: tuple[str, ...] = ()
+    model: dict[str, Any] = {}
+
+    def settings_with(self, theirs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """What its settings say: who serves the model, as the user has it, and ours."""
+        return {**{name: theirs[name] for name in self.taken if name in theirs}, **self.written, **more}
+
+
+PRESETS = msgspec.convert(
+    tomllib.loads(Path(ordain.__file__).with_name("data").joinpath("presets.toml").read_text("utf-8")),
+    dict[str, Preset],
+)
 
 
 class PresetStart(msgspec.Struct, frozen=True):
-    """How a preset is started."""
+    """What only a request tells about how a preset is started."""
 
-    words: tuple[str, ...]
-    """After the program."""
-    env: Mapping[str, str]
-    files: Mapping[str, str]
-    """What it finds in its room, by name."""
-
-
-class Preset(msgspec.Struct, frozen=True):
-    """One of them. It may change the directory of its room that has its name."""
-
-    program: str
-    package: str
-    """What it is called at npm."""
-    start: Callable[[PresetRequest], PresetStart]
-    """Raises ValueError where something is missing that only a person can say."""
-    read: Callable[[Finished], Said]
-    logins: Mapping[str, str]
-    """Files of the home directory, by name, that it finds under another name in its room."""
-    settings: str = ""
-    """The file of the home directory of which it takes who serves the model."""
+    words: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
+    model: str | None = None
 
 
 def preset_invocation(
@@ -85,14 +96,15 @@ def preset_invocation(
     """How to start a preset, once its files are in the room, for it alone to read; `home` has the user's. Raises
     ValueError where only a person can say how."""
     assert agent.preset is not None
-    preset, place, settings = PRESETS[agent.preset], Path(room), b""
+    program, preset, place, settings = agent.preset, PRESETS[agent.preset], Path(room), b""
     if preset.settings:
         with contextlib.suppress(OSError), (home / preset.settings).open("rb") as opened:
             settings = opened.read(SETTINGS_MAX)
-    start = preset.start(PresetRequest(agent=agent, item=item, room=room, server=server, settings=settings))
-    for name in (preset.program, *(() if agent.own_tools else (ELSEWHERE,))):
+    start, read = _STARTS[program]
+    made = start(PresetRequest(agent=agent, item=item, room=room, server=server, settings=settings), preset)
+    for name in (program, *(() if agent.own_tools else (ELSEWHERE,))):
         (place / name).mkdir(mode=0o700, exist_ok=True)
-    for name, text in start.files.items():
+    for name, text in {**preset.files, **made.files}.items():
         file = place / name
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.touch(mode=0o600, exist_ok=False)
@@ -102,13 +114,17 @@ def preset_invocation(
         # A link: what is renewed while it runs is renewed for the user too. In the sandbox it is to a copy.
         (place / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (place / name).symlink_to(Path(HOME if sandboxed else home, source))
+    model = made.model or item.model
+    tools = (*(preset.served if server is not None else ()), *(preset.own if agent.own_tools else preset.held))
+    words = [word.replace("{room}", room) for word in (*preset.words, *made.words, *tools)]
+    words += [*(("--model", model) if model else ()), *preset.last]
     return Invocation(
-        argv=(*(agent.command or (preset.program,)), *start.words),
+        argv=(*(agent.command or (program,)), *words),
         stdin=item.prompt.encode("utf-8", "replace"),
-        env=start.env,
-        read=preset.read,
+        env={**made.env, **{name: value.replace("{room}", room) for name, value in preset.env.items()}},
+        read=read,
         directory="" if agent.own_tools else f"{room}/{ELSEWHERE}",
-        changes=(f"{room}/{preset.program}",),
+        changes=(f"{room}/{program}",),
         home=(*(f"~/{source}" for source in logins.values()), *agent.files),
     )
 
@@ -117,106 +133,44 @@ def _in_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-# --- Claude Code -----------------------------------------------------------------------------------------------------
-
 _CLAUDE_TOOLS = "Bash,Edit,Glob,Grep,NotebookEdit,Read,Skill,Task,TodoWrite,WebFetch,WebSearch,Write"
 
 
-def _claude(asked: PresetRequest) -> PresetStart:
-    own_tools, room = asked.agent.own_tools, asked.room
-    allowed = [f"mcp__{SERVER}"] * (asked.server is not None) + [_CLAUDE_TOOLS] * own_tools
+def _claude(asked: PresetRequest, preset: Preset) -> PresetStart:
+    allowed = [f"mcp__{SERVER}"] * (asked.server is not None) + [_CLAUDE_TOOLS] * asked.agent.own_tools
     # Tools are hidden until the model searches for them, unless a server says that it always wants to be shown.
     server = {SERVER: {**asked.told(), "alwaysLoad": True}} if asked.server is not None else {}
-    words = (
-        *("--print", "--output-format", "json", "--no-session-persistence"),
-        # Neither the user's settings, hooks and memories, nor those of a project, nor servers of either.
-        *("--setting-sources", "", "--strict-mcp-config", "--mcp-config", f"{room}/mcp.json"),
-        # Whatever is not allowed here is refused: there is nobody to be asked.
-        *("--permission-mode", "dontAsk"),
-        *(("--allowedTools", ",".join(allowed)) if allowed else ()),
-        *(() if own_tools else ("--tools", "")),
-        *asked.model_words(),
+    # The variables are for the hook of managed settings, which is asked about its own tools too.
+    return PresetStart(
+        ("--allowedTools", ",".join(allowed)) if allowed else (),
+        asked.server.env if asked.server is not None else {},
+        {"mcp.json": _in_json({"mcpServers": server})},
     )
-    env = {
-        # For the hook of managed settings, which is asked about its own tools too: the door says what may be.
-        **(asked.server.env if asked.server is not None else {}),
-        "CLAUDE_CONFIG_DIR": f"{room}/claude",
-        "XDG_CACHE_HOME": f"{room}/claude/cache",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-    }
-    return PresetStart(words, env, {"mcp.json": _in_json({"mcpServers": server})})
 
 
-# --- Codex -----------------------------------------------------------------------------------------------------------
-# Which tools it has depends on what it knows about the model: with some, a tool that edits files or one that runs
-# programs stays whatever the settings say, and the tools of servers are hidden behind a search. So it is told about the
-# model that is to be used as if it were one that nobody knows anything about.
-
-_CODEX_SETTINGS = ".codex/config.toml"
-_CODEX_TAKEN = (
-    *("model_provider", "model_providers", "openai_base_url", "chatgpt_base_url"),
-    *("model_reasoning_effort", "model_reasoning_summary", "model_supports_reasoning_summaries", "model_verbosity"),
-)
-"""Who serves the model, and how it is to think."""
-_REACHING = ("apps", "plugins", "hooks", "memories", "skill_search", "tool_suggest")
-"""Features that bring in what somebody else wrote."""
-_ACTING = (
-    *("shell_tool", "unified_exec", "multi_agent", "goals", "image_generation", "sleep_tool", "view_image"),
-    *("browser_use", "computer_use", "in_app_browser", "code_mode_host"),
-)
-"""Features that are tools of its own."""
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_INSTRUCTIONS = "You are a careful software engineer. You work through the tools that you are given, and nothing else."
-
-
-def _codex(asked: PresetRequest) -> PresetStart:
+def _codex(asked: PresetRequest, preset: Preset) -> PresetStart:
+    """Which tools it has depends on what it knows about the model: with some, a tool that edits files or one that runs
+    programs stays whatever the settings say, and the tools of servers are hidden behind a search. So it is told about
+    the model that is to be used as if it were one that nobody knows anything about."""
     theirs = _read(asked.settings, tomllib.loads)
     model = asked.item.model or theirs.get("model")
     if not isinstance(model, str) or not model:
-        raise ValueError(f"codex must be told which model to use: in `model`, or in ~/{_CODEX_SETTINGS}")
-    own_tools, home = asked.agent.own_tools, f"{asked.room}/codex"
-    settings: dict[str, Any] = {
-        **{name: theirs[name] for name in _CODEX_TAKEN if name in theirs},
-        "check_for_update_on_startup": False,
-        "project_doc_max_bytes": 0,
-        "analytics": {"enabled": False},
-        "features": dict.fromkeys((*_REACHING, *(() if own_tools else _ACTING)), False),
-        "skills": {"include_instructions": False, "bundled": {"enabled": False}},
-    }
-    files = {}
-    if not own_tools:
-        settings |= {"web_search": "disabled", "model_catalog_json": f"{home}/models.json"}
-        files["codex/models.json"] = _in_json({"models": [_unknown(model)]})
+        raise ValueError(f"codex must be told which model to use: in `model`, or in ~/{preset.settings}")
+    settings, files = preset.settings_with(theirs), {}
+    if not asked.agent.own_tools:
+        settings["features"] = settings["features"] | dict.fromkeys(preset.acting, False)
+        settings |= {"web_search": "disabled", "model_catalog_json": f"{asked.room}/codex/models.json"}
+        told = {name: model if value == "{model}" else value for name, value in preset.model.items()}
+        told["supports_reasoning_summaries"] = model.startswith("gpt-")
+        files["codex/models.json"] = _in_json({"models": [told]})
     if asked.server is not None:
         # Without `required` it may begin before the server is there, and then without its tools.
-        told = {**asked.told(), "default_tools_approval_mode": "approve", "required": True}
-        settings["mcp_servers"] = {SERVER: told}
-    files["codex/config.toml"] = "".join(_toml(settings))
-    # Its own sandbox works neither in ours nor from a home that is below `/tmp`.
-    held = "danger-full-access" if own_tools else "read-only"
-    words = ("exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules")
-    return PresetStart((*words, "--sandbox", held, "--model", model, "-"), {"CODEX_HOME": home}, files)
+        server = {**asked.told(), "default_tools_approval_mode": "approve", "required": True}
+        settings["mcp_servers"] = {SERVER: server}
+    return PresetStart(files=files | {"codex/config.toml": "".join(_toml(settings))}, model=model)
 
 
-def _unknown(model: str) -> dict[str, Any]:
-    """What is said of a model: what must be said, and nothing that brings a tool along."""
-    return {
-        "slug": model,
-        "display_name": model,
-        "base_instructions": _INSTRUCTIONS,
-        "supported_reasoning_levels": [],
-        # Else it is not asked to think aloud, and does not have what it thought in its next turn.
-        "supports_reasoning_summaries": model.startswith("gpt-"),
-        "supports_parallel_tool_calls": False,
-        "support_verbosity": False,
-        "experimental_supported_tools": [],
-        "shell_type": "default",
-        "truncation_policy": {"mode": "tokens", "limit": 10_000},
-        "visibility": "list",
-        "supported_in_api": True,
-        "priority": 0,
-    }
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def _toml(table: Mapping[str, Any], *path: str) -> Iterator[str]:
@@ -250,37 +204,11 @@ def _quoted(value: str | float) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-# --- Gemini CLI ------------------------------------------------------------------------------------------------------
-
-_GEMINI_SETTINGS = ".gemini/settings.json"
-_GEMINI_POLICY = f"""\
-[[rule]]
-toolName = "*"
-decision = "deny"
-priority = 900
-
-[[rule]]
-mcpName = "{SERVER}"
-toolName = "*"
-decision = "allow"
-priority = 990
-"""
-"""What the model is offered, and what is refused when it is called all the same."""
-
-
-def _gemini(asked: PresetRequest) -> PresetStart:
-    own_tools, room = asked.agent.own_tools, asked.room
-    settings: dict[str, Any] = {
-        "privacy": {"usageStatisticsEnabled": False},
-        "telemetry": {"enabled": False},
-        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
-        "skills": {"enabled": False},
-        "hooksConfig": {"enabled": False},
-        "experimental": {"enableAgents": False},
-        # What it asks a server of before every call, it asks nobody.
-        "mcpServers": {SERVER: {**asked.told(), "trust": True}} if asked.server is not None else {},
-    }
-    if not own_tools:
+def _gemini(asked: PresetRequest, preset: Preset) -> PresetStart:
+    # What it asks a server of before every call, it asks nobody.
+    servers = {SERVER: {**asked.told(), "trust": True}} if asked.server is not None else {}
+    settings = preset.settings_with({}, mcpServers=servers)
+    if not asked.agent.own_tools:
         # They are not even there then. One that is there and denied takes a tool of a server with its name along.
         settings["tools"] = {"core": ["none"]}
     try:
@@ -291,20 +219,7 @@ def _gemini(asked: PresetRequest) -> PresetStart:
         signing_in = "gemini-api-key"  # it guesses, and wrongly where it is told of another server besides
     if signing_in is not None:
         settings["security"] = {"auth": {"selectedType": signing_in}}
-    words = (
-        *("--output-format", "json", "--allowed-mcp-server-names", SERVER, "--extensions", "none"),
-        *(("--approval-mode", "yolo") if own_tools else ("--admin-policy", f"{room}/policy.toml")),
-        *asked.model_words(),
-    )
-    env = {
-        "GEMINI_CLI_HOME": f"{room}/gemini",
-        "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        # It starts itself a second time otherwise, and the first does not end when it is told to.
-        "GEMINI_CLI_NO_RELAUNCH": "true",
-        "TMPDIR": f"{room}/gemini/tmp",
-    }
-    files = {f"gemini/{_GEMINI_SETTINGS}": _in_json(settings), "policy.toml": _GEMINI_POLICY, "gemini/tmp/.keep": ""}
-    return PresetStart(words, env, files)
+    return PresetStart(files={f"gemini/{preset.settings}": _in_json(settings)})
 
 
 class _Auth(msgspec.Struct, frozen=True):
@@ -321,47 +236,16 @@ class _GeminiSettings(msgspec.Struct, frozen=True):
     security: _Security = _Security()
 
 
-# --- opencode --------------------------------------------------------------------------------------------------------
-
-_OPENCODE_SETTINGS = ".config/opencode/opencode.json"
-_OPENCODE_TAKEN = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
-"""Who serves the model, and which it is where nobody says."""
-_OPENCODE_OFF = (
-    *("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH"),
-    *("PROJECT_CONFIG", "CLAUDE_CODE", "EXTERNAL_SKILLS"),
-)
-_OPENCODE_DECODER = msgspec.json.Decoder(dict[str, Any])
-_OPENCODE_PLACES = ("config", "data", "state", "cache")
-
-
-def _opencode(asked: PresetRequest) -> PresetStart:
-    room = f"{asked.room}/opencode"
-    theirs = _read(asked.settings, _OPENCODE_DECODER.decode)
-    settings: dict[str, Any] = {
-        **{name: theirs[name] for name in _OPENCODE_TAKEN if name in theirs},
-        "autoupdate": False,
-        "share": "disabled",
+def _opencode(asked: PresetRequest, preset: Preset) -> PresetStart:
+    own_tools, server = asked.agent.own_tools, asked.server
+    told = {"type": "local", "command": list(server.argv), "environment": dict(server.env)} if server else {}
+    settings = preset.settings_with(
+        _read(asked.settings, msgspec.json.Decoder(dict[str, Any]).decode),
         # Of what is denied the model is not told, and it is refused when it is called all the same.
-        "permission": {"*": "allow"} if asked.agent.own_tools else {"*": "deny", f"{SERVER}_*": "allow"},
-        "mcp": {},
-    }
-    if asked.server is not None:
-        told = {"type": "local", "command": list(asked.server.argv), "environment": dict(asked.server.env)}
-        settings["mcp"] = {SERVER: told}
-    # A package for writing plug-ins with is installed, unless it looks installed.
-    lock = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
-    env = {
-        "OPENCODE_CONFIG": f"{room}/settings.json",
-        **{f"XDG_{name.upper()}_HOME": f"{room}/{name}" for name in _OPENCODE_PLACES},
-        **{f"OPENCODE_DISABLE_{name}": "1" for name in _OPENCODE_OFF},
-    }
-    files = {
-        "opencode/settings.json": _in_json(settings),
-        "opencode/config/opencode/package-lock.json": _in_json(lock),
-        "opencode/config/opencode/node_modules/.keep": "",
-    }
-    # With a title, no model is asked for one.
-    return PresetStart(("run", "--format", "json", "--pure", "--title", "ordain", *asked.model_words()), env, files)
+        permission={"*": "allow"} if own_tools else {"*": "deny", f"{SERVER}_*": "allow"},
+        mcp={SERVER: told} if server is not None else {},
+    )
+    return PresetStart(files={"opencode/settings.json": _in_json(settings)})
 
 
 def _read(settings: bytes, decode: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
@@ -371,51 +255,21 @@ def _read(settings: bytes, decode: Callable[[str], dict[str, Any]]) -> dict[str,
     return {}
 
 
-# --- pi --------------------------------------------------------------------------------------------------------------
-
-
-def _pi(asked: PresetRequest) -> PresetStart:
+def _pi(asked: PresetRequest, preset: Preset) -> PresetStart:
     """It knows no tool servers, so it is given an extension that brings the tools of the step's in."""
-    room, files, served = asked.room, {}, asked.server is not None
-    if served:
-        from importlib import resources  # it takes a while to load
-
-        bridge = (resources.files(__package__) / "pi_bridge.mjs").read_text("utf-8")
-        files = {"server.json": _in_json({"name": SERVER, **asked.told()}), "bridge.mjs": bridge}
-    words = (
-        *("--mode", "json", "--no-session", "--offline", "--no-approve"),
-        *("--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"),
-        *(("--extension", f"{room}/bridge.mjs") if served else ()),
-        *(() if asked.agent.own_tools else ("--no-builtin-tools",)),
-        *asked.model_words(),
-    )
-    env = {"PI_CODING_AGENT_DIR": f"{room}/pi", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
-    return PresetStart(words, env | ({"ORDAIN_STEP_SERVER": f"{room}/server.json"} if served else {}), files)
+    if asked.server is None:
+        return PresetStart()
+    bridge = Path(__file__).with_name("pi_bridge.mjs").read_text("utf-8")
+    files = {"server.json": _in_json({"name": SERVER, **asked.told()}), "bridge.mjs": bridge}
+    return PresetStart(env={**preset.env, "ORDAIN_STEP_SERVER": f"{asked.room}/server.json"}, files=files)
 
 
-PRESETS = {
-    one.program: one
-    for one in (
-        Preset(
-            *("claude", "@anthropic-ai/claude-code", _claude, output.read_object),
-            {"claude/.credentials.json": ".claude/.credentials.json"},
-        ),
-        Preset(
-            *("codex", "@openai/codex", _codex, output.read_codex),
-            *({"codex/auth.json": ".codex/auth.json"}, _CODEX_SETTINGS),
-        ),
-        Preset(
-            *("gemini", "@google/gemini-cli", _gemini, output.read_gemini),
-            {f"gemini/.gemini/{name}": f".gemini/{name}" for name in ("oauth_creds.json", "google_accounts.json")},
-            _GEMINI_SETTINGS,
-        ),
-        Preset(
-            *("opencode", "opencode-ai", _opencode, output.read_opencode),
-            *({"opencode/data/opencode/auth.json": ".local/share/opencode/auth.json"}, _OPENCODE_SETTINGS),
-        ),
-        Preset(
-            *("pi", "@earendil-works/pi-coding-agent", _pi, output.read_pi),
-            {f"pi/{name}": f".pi/agent/{name}" for name in ("auth.json", "models.json")},
-        ),
-    )
+_STARTS: Mapping[str, tuple[Callable[[PresetRequest, Preset], PresetStart], Callable[[Finished], Said]]] = {
+    "claude": (_claude, output.read_object),
+    "codex": (_codex, output.read_codex),
+    "gemini": (_gemini, output.read_gemini),
+    "opencode": (_opencode, output.read_opencode),
+    "pi": (_pi, output.read_pi),
 }
+"""What each is made of a request by, which raises ValueError where something is missing that only a person can say; and
+what its output is read by."""
