@@ -346,7 +346,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
     killed = state.active and not life.executing and life.stopped_at > state.changed_at
     # Each step is followed by those that belong to it and bear its number.
     order = tuple(state.reading_order())
-    numbers = accumulate(step not in state.members for step in order)
+    numbers = accumulate(int(step not in state.members) for step in order)
     return RunReport(
         run_id=state.run_id,
         plan_id=plan_id,
