@@ -11,7 +11,7 @@ from bench.running import CHAIN_STEP_BYTES, open_bench
 
 __all__ = ["measure"]
 
-TARGET = 3.0
+TARGET = 2.5
 FLAT = 1.25
 PEER = 1 / 3
 _SMALL = 100
@@ -42,5 +42,8 @@ async def measure(size: Size) -> list[Line]:
     return [
         line,
         compare("chain", many, few, flat, target=FLAT),
-        *(peers.beside(size, line, peer, *words, target=PEER)[0] for peer in (peers.DBOS, peers.LANGGRAPH)),
+        *(
+            peers.beside(size, line, peer, *words, target=PEER)[0]
+            for peer in (peers.DBOS, peers.LANGGRAPH, peers.AGENTLEDGER)
+        ),
     ]

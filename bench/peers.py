@@ -17,12 +17,13 @@ import msgspec
 
 from bench.measure import Line, Size, unmeasured
 
-__all__ = ["DBOS", "LANGGRAPH", "Peer", "PeerMissing", "ask", "beside"]
+__all__ = ["AGENTLEDGER", "DBOS", "DURABLE", "LANGGRAPH", "Peer", "PeerMissing", "ask", "beside"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _VENV = _ROOT / ".venv-bench"
 _PYTHON = _VENV / "bin" / "python"
 _REQUIREMENTS = {
+    "agentledger": "agentledger-runtime==1.6.*",
     "dbos": "dbos==3.3.*",
     "doit": "doit==0.37.*",
     "langgraph": "langgraph==1.2.* langgraph-checkpoint-sqlite==3.1.*",
@@ -47,7 +48,9 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 DBOS = Peer("dbos", "DBOS (SQLite)", "it records no start")
+AGENTLEDGER = Peer("agentledger", "AgentLedger (SQLite)", "a call of a tool; four commits each")
 LANGGRAPH = Peer("langgraph", "LangGraph (SQLite)", "it records no start")
+DURABLE = (DBOS, LANGGRAPH, AGENTLEDGER)
 
 
 def beside(

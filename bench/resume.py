@@ -23,7 +23,7 @@ from ordain.ports.ledger import Append
 
 __all__ = ["measure"]
 
-TARGET = 5.0
+TARGET = 2.0
 LEFT = 10
 """How many steps had not begun when the run was interrupted; one more was under way."""
 _BY = Principal(name="bench", channel=Channel.TERMINAL)
