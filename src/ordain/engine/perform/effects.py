@@ -175,6 +175,13 @@ def is_structure(data: bytes) -> bool:
 # --- Tools -------------------------------------------------------------------------------------------------------
 
 
+async def call_tool(run: RunContext, attempt: Attempt, name: str, args: Mapping[str, Any]) -> Outcome:
+    """Call a built-in tool for a step, with its key, the control files of the settings and the time that is left."""
+    key, control = run.results.key(attempt.step.id), run.limits.sandbox.control
+    call = run.ports.toolbox.call(name, args, key, control=control)
+    return await call_within(run, attempt.step, call, attempt.timeout_ms)
+
+
 async def call_within(run: RunContext, step: Step, call: Coroutine[Any, Any, ToolResult], timeout_ms: int) -> Outcome:
     """What was seen of a call, which may take so long."""
     clock, started = run.ports.clock, run.ports.clock.now()

@@ -9,7 +9,7 @@ from ordain.core.plan.tool import ToolDefinition, definition_of
 from ordain.core.run.step_event import Outcome
 from ordain.core.text.secret import SecretMissing, with_secrets
 from ordain.engine.context import RunContext
-from ordain.engine.perform.effects import Attempt, call_within, not_begun, run_command
+from ordain.engine.perform.effects import Attempt, call_tool, call_within, not_begun, run_command
 
 
 async def perform(run: RunContext, action: CallTool, attempt: Attempt) -> Outcome:
@@ -22,9 +22,7 @@ async def perform(run: RunContext, action: CallTool, attempt: Attempt) -> Outcom
     tool = definition_of(action, run.tools)
     if tool is not None and tool.schema is not None:
         return await _call_of_others(run, action, attempt, tool)
-    control, key = run.limits.sandbox.control, run.results.key(attempt.step.id)
-    call = run.ports.toolbox.call(action.tool, literal(action.args), key, control=control)
-    return await call_within(run, attempt.step, call, attempt.timeout_ms)
+    return await call_tool(run, attempt, action.tool, literal(action.args))
 
 
 async def _call_of_others(run: RunContext, action: CallTool, attempt: Attempt, tool: ToolDefinition) -> Outcome:
