@@ -20,7 +20,7 @@ from ordain.core.plan.value import RunId
 from ordain.core.report.report import RunReport
 from ordain.core.run.run_state import SETTLED
 from ordain.core.run.step_event import StepState
-from ordain.core.text.problem import Place, Problem, Refused, refuse
+from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
 from ordain.interfaces.mcp.results import run_answer
 from ordain.interfaces.mcp.surface import Answer, ClientCall
@@ -70,7 +70,10 @@ async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = 
     until = loop.time() + BEGINNING_S
     while loop.time() < until:
         ended = background.ended()
-        run_id = app.executing(ref) if open_run is None else _executing(app, open_run.run_id, before)
+        if open_run is None:
+            run_id = app.executing(ref)
+        else:
+            run_id = open_run.run_id if app.run(open_run.run_id).executors > before else None
         if run_id is not None:
             return run_id
         if ended is not None:
@@ -92,10 +95,6 @@ def _in_background(app: App, words: Sequence[str]) -> BackgroundProcess:
     return _begun[key]
 
 
-def _executing(app: App, run_id: RunId, before: int) -> RunId | None:
-    return run_id if app.run(run_id).executors > before else None
-
-
 def _ended(status: int, output: bytes) -> RunId:
     """What a command that was over at once said: which run it carried out, or why it did not."""
     try:
@@ -105,16 +104,7 @@ def _ended(status: int, output: bytes) -> RunId:
         raise refuse("E_BACKGROUND", f"The process that was to carry it out ended with status {status}.") from error
     if data is not None and data.get("run_id"):
         return RunId(data["run_id"])
-    raise Refused(
-        Problem(
-            code=one["code"],
-            detail=one["detail"],
-            where=msgspec.convert(one["where"], Place) if one["where"] is not None else None,
-            hints=tuple(one["hints"]),
-            command=one["command"],
-        )
-        for one in problems
-    )
+    raise Refused(msgspec.convert(one, Problem) for one in problems)
 
 
 @contextlib.contextmanager

@@ -92,28 +92,24 @@ def params_of(proposal: Proposal) -> Sequence[tuple[str, str]]:
 
 def _tree(proposal: Proposal) -> dict[str, Any]:
     steps = [_step(number, step) for number, step in enumerate(proposal.steps or (), start=1)]
-    tree: dict[str, Any] = {"title": proposal.title, "steps": steps}
     # A note beside the plan would be shown to nobody who approves it; what is in it, is.
     risks = "\n".join(("Risks:", *(f"- {risk}" for risk in proposal.risks))) if proposal.risks else None
     context = "\n\n".join(part for part in (proposal.context, risks) if part)
-    if context:
-        tree["context"] = context
-    return tree
+    return {"title": proposal.title, "steps": steps, **({"context": context} if context else {})}
 
 
 def _step(number: int, step: StepProposal) -> dict[str, Any]:
-    value: dict[str, Any] = {"description": step.description, "action": _action(number, step)}
-    if step.id is not None:
-        value["id"] = step.id
-    if step.needs is not None:
-        value["needs"] = step.needs
-    if step.contract is not None:
-        value["verification"] = {"strategy": {"type": "contract", "command": step.contract}}
-    if step.on_fail is not None:
-        value["on_failure"] = _policy(number, step.on_fail)
-    if step.target is not None:
-        value["notes"] = f"Target: {step.target}"
-    return value
+    contract = {"strategy": {"type": "contract", "command": step.contract}}
+    value = {
+        "description": step.description,
+        "action": _action(number, step),
+        "id": step.id,
+        "needs": step.needs,
+        "verification": contract if step.contract is not None else None,
+        "on_failure": _policy(number, step.on_fail) if step.on_fail is not None else None,
+        "notes": f"Target: {step.target}" if step.target is not None else None,
+    }
+    return {name: one for name, one in value.items() if one is not None}
 
 
 def _policy(number: int, words: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from ordain.app.app import App
@@ -17,9 +18,11 @@ from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import log_result, review_result
 from ordain.interfaces.view.run import Style
 
-# --- Plan resources --------------------------------------------------------------------------------------------------
+Reader = Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]]
 
 LISTED = 30
+OUTPUT_MAX = 1 << 20
+"""How much of what a step wrote is told."""
 
 
 async def listed_plans(call: ClientCall) -> Sequence[ListedResource]:
@@ -36,10 +39,6 @@ def new_plans(app: App, by: Principal, seen: int | None) -> tuple[int, bool]:
     return count, seen is not None and count > seen and bool(app.owned(by, newest=count - seen))
 
 
-def _recorded(app: App, names: Mapping[str, str]) -> int:
-    return app.recorded(names["id"])
-
-
 def _listed(line: PlanLine) -> list[ListedResource]:
     plan = ListedResource(f"ordain://plan/{line.lineage}", line.lineage, f"{line.title} ({line.status})")
     if line.last_run is None:
@@ -51,65 +50,62 @@ def _json(value: Any) -> Content:
     return Content(robot.to_json(value).decode())
 
 
-async def _plan(call: ClientCall, names: Mapping[str, str]) -> Content:
-    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
-        return _json(review_result(app.review(names["id"])))
+def _plan(app: App, names: Mapping[str, str]) -> Content:
+    return _json(review_result(app.review(names["id"])))
 
 
-async def _preview(call: ClientCall, names: Mapping[str, str]) -> Content:
-    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
-        lines = review_lines(app.review(names["id"]), Style(False), detail="verbose")
-        return Content("\n".join(lines), "text/plain")
+def _preview(app: App, names: Mapping[str, str]) -> Content:
+    lines = review_lines(app.review(names["id"]), Style(False), detail="verbose")
+    return Content("\n".join(lines), "text/plain")
 
 
-async def _difference(call: ClientCall, names: Mapping[str, str]) -> Content:
-    async with (
-        call.app() as app,
-        app.asked_for("resource", names["id"], call.by),
-        app.asked_for("resource", names["from"], call.by),
-    ):
-        return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
+def _difference(app: App, names: Mapping[str, str]) -> Content:
+    return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
 
 
-async def _run(call: ClientCall, names: Mapping[str, str]) -> Content:
-    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
-        return _json(app.run(names["id"]))
-
-
-async def _log(call: ClientCall, names: Mapping[str, str]) -> Content:
-    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
-        return _json(log_result(app.log(names["id"])))
-
-
-async def _output(call: ClientCall, names: Mapping[str, str]) -> Content:
-    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
-        found, parts = app.output(names["id"], names["step"])
-        whole = found.kept_bytes == found.output_bytes
-        data = b"".join(parts)
-        return Content(app.redactor().tail(data, OUTPUT_MAX, whole=whole and len(data) <= OUTPUT_MAX), "text/plain")
-
-
-OUTPUT_MAX = 1 << 20
-"""How much of what a step wrote is told."""
+def _output(app: App, names: Mapping[str, str]) -> Content:
+    found, parts = app.output(names["id"], names["step"])
+    data = b"".join(parts)
+    whole = found.kept_bytes == found.output_bytes and len(data) <= OUTPUT_MAX
+    return Content(app.redactor().tail(data, OUTPUT_MAX, whole=whole), "text/plain")
 
 
 async def _read_skill(call: ClientCall, names: Mapping[str, str]) -> Content:
     return Content(skill_text(), "text/markdown")
 
 
-_RESOURCES: dict[str, tuple[Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]], bool]] = {
-    "skill": (_read_skill, False),
-    "plan": (_plan, True),
-    "plan-preview": (_preview, False),
-    "plan-diff": (_difference, False),
-    "run": (_run, True),
-    "run-log": (_log, False),
-    "step-output": (_output, False),
+def _reader(read: Callable[[App, Mapping[str, str]], Content]) -> Reader:
+    """Reads what the caller may see: every plan and run that the address names must be theirs."""
+
+    async def read_owned(call: ClientCall, names: Mapping[str, str]) -> Content:
+        async with call.app() as app, AsyncExitStack() as stack:
+            for name in ("id", "from"):
+                if name in names:
+                    await stack.enter_async_context(app.asked_for("resource", names[name], call.by))
+            return read(app, names)
+
+    return read_owned
+
+
+_READERS: dict[str, Reader] = {
+    "skill": _read_skill,
+    "plan": _reader(_plan),
+    "plan-preview": _reader(_preview),
+    "plan-diff": _reader(_difference),
+    "run": _reader(lambda app, names: _json(app.run(names["id"]))),
+    "run-log": _reader(lambda app, names: _json(log_result(app.log(names["id"])))),
+    "step-output": _reader(_output),
 }
-"""Who reads each kind, and whether it grows, so that it can be subscribed to. What is said of it is in
-`data/mcp.toml`."""
+"""Who reads each kind. What is said of it is in `data/mcp.toml`."""
+_GROWING = ("plan", "run")
+"""Kinds that can be subscribed to."""
 
 PLAN_RESOURCES = tuple(
-    ResourceTemplate(name=name, read=read, size=_recorded if grows else None, **mcp_texts()["resources"][name])
-    for name, (read, grows) in _RESOURCES.items()
+    ResourceTemplate(
+        name=name,
+        read=read,
+        size=(lambda app, names: app.recorded(names["id"])) if name in _GROWING else None,
+        **mcp_texts()["resources"][name],
+    )
+    for name, read in _READERS.items()
 )

@@ -27,10 +27,7 @@ from ordain.interfaces.mcp.subscription import Context, Subscriptions, Watcher
 from ordain.interfaces.mcp.surface import (
     Answer,
     ClientCall,
-    Content,
-    Prompt,
     ProtocolTask,
-    ResourceTemplate,
     Surface,
     Tool,
     Workspaces,
@@ -103,7 +100,6 @@ class OrdainServer:
 
     def call(self, context: Context) -> ClientCall:
         """The call that a request is."""
-
         told = -1.0
 
         async def progress(done: float, total: float | None, words: str) -> None:
@@ -209,11 +205,8 @@ class OrdainServer:
 
     async def _list_resources(self, context: Context, params: object) -> types.ListResourcesResult:
         listed = await self.surface.resources(self.call(context)) if self.surface.resources is not None else ()
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(uri=one.uri, name=one.name, title=one.title, mime_type=one.media_type) for one in listed
-            ]
-        )
+        made = [types.Resource(uri=one.uri, name=one.name, title=one.title, mime_type=one.media_type) for one in listed]
+        return types.ListResourcesResult(resources=made)
 
     async def _list_templates(self, context: Context, params: object) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(
@@ -236,20 +229,16 @@ class OrdainServer:
         uri = str(params.uri)
         for template in self.surface.templates:
             names = match_address(template.uri, uri)
-            if names is not None:
-                content = await self._content(context, template, names, uri)
-                text = self._clean(content.text)
-                contents = types.TextResourceContents(uri=uri, mime_type=content.media_type, text=text)
-                return types.ReadResourceResult(contents=[contents])
+            if names is None:
+                continue
+            try:
+                content = await template.read(self.call(context), names)
+            except Refused as refused:
+                raise _no_resource(uri, f" ({self._words(refused)})") from refused
+            text = self._clean(content.text)
+            contents = types.TextResourceContents(uri=uri, mime_type=content.media_type, text=text)
+            return types.ReadResourceResult(contents=[contents])
         raise _no_resource(uri)
-
-    async def _content(
-        self, context: Context, template: ResourceTemplate, names: Mapping[str, str], uri: str
-    ) -> Content:
-        try:
-            return await template.read(self.call(context), names)
-        except Refused as refused:
-            raise _no_resource(uri, self._words(refused)) from refused
 
     async def _list_prompts(self, context: Context, params: object) -> types.ListPromptsResult:
         return types.ListPromptsResult(
@@ -275,9 +264,6 @@ class OrdainServer:
         missing = [arg.name for arg in prompt.arguments if arg.required and arg.name not in given]
         if missing:
             raise MCPError(types.INVALID_PARAMS, f"Missing arguments: {', '.join(missing)}")
-        return await self._prompted(context, prompt, given)
-
-    async def _prompted(self, context: Context, prompt: Prompt, given: Mapping[str, str]) -> types.GetPromptResult:
         try:
             text = await prompt.write(self.call(context), given)
         except Refused as refused:
@@ -340,5 +326,4 @@ def _bare(schema: Any) -> Any:
 
 
 def _no_resource(uri: str, why: str = "") -> MCPError:
-    message = f"Resource not found: {uri}" + (f" ({why})" if why else "")
-    return MCPError(types.INVALID_PARAMS, message, {"uri": uri})
+    return MCPError(types.INVALID_PARAMS, f"Resource not found: {uri}{why}", {"uri": uri})

@@ -41,6 +41,7 @@ from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Tool
 from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import LintResult, earlier_run, failure, lint_result
+from ordain.interfaces.view.result import picked
 from ordain.interfaces.view.run import Style
 from ordain.interfaces.view.tool import tools_result
 from ordain.records.records import names_run
@@ -273,6 +274,9 @@ async def _stand(call: ClientCall, app: App, what: str, wait_s: float) -> tuple[
         line = app.plan_line(what)
         return line, app.run(line.last_run) if line.last_run is not None else None
 
+    def standing(line: PlanLine, run: RunReport | None) -> tuple[object, ...]:
+        return line.plan_id, line.status, run.status if run is not None else None
+
     while True:
         line, run = look()
         left = until - loop.time()
@@ -281,13 +285,9 @@ async def _stand(call: ClientCall, app: App, what: str, wait_s: float) -> tuple[
         if run is not None and run.status in OPEN:
             await follow(call, app, run.run_id, left)
         elif _persons_turn(line, run):
-            await wait_for_person(call, lambda: _standing(*look()), "It waits for a person.", left)
+            await wait_for_person(call, lambda: standing(*look()), "It waits for a person.", left)
         else:
             return line, run
-
-
-def _standing(line: PlanLine, run: RunReport | None) -> tuple[object, ...]:
-    return line.plan_id, line.status, run.status if run is not None else None
 
 
 def _persons_turn(line: PlanLine, run: RunReport | None) -> bool:
@@ -342,22 +342,14 @@ async def _approve(call: ClientCall, asked: _ThePlan) -> Answer:
         detail = f"{short} is {line.status}, so there is nothing to approve."
         raise refuse("E_PLAN_STAGE", detail, command=f"ordain show {short}")
     command = f"ordain approve {short}" if asking else None
-    following = (
-        (
+    following: tuple[str, ...] = (f"Call plan_commit with plan={short}.",)
+    if asking:
+        following = (
             f"You cannot approve it, and no tool can. Ask a person to type at a terminal: {command}",
             f"When they have, call plan_commit with plan={short}.",
         )
-        if asking
-        else (f"Call plan_commit with plan={short}.",)
-    )
-    data = ApprovalAsked(
-        plan=short,
-        status=line.status,
-        approved=line.status == "approved",
-        requires_approval=line.requires_approval,
-        command=command,
-        expires_at=line.expires_at if asking else None,
-    )
+    expires_at, approved = line.expires_at if asking else None, line.status == "approved"
+    data = picked(ApprovalAsked, line, plan=short, approved=approved, command=command, expires_at=expires_at)
     return Answer(data=data, next=following)
 
 
