@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ordain.interfaces.gateway import exchange, lines
+from ordain.interfaces.gateway import lines
 from ordain.interfaces.gateway.wire import Message as Json
 from tests.gateway.asgi import LEGACY, META, MODERN, Gateway, Relay, modern, notification, request
 from tests.patience import PATIENCE_S, eventually_in_loop
@@ -282,7 +282,7 @@ async def test_a_token_has_so_many_sessions_and_loses_the_one_that_it_left_alone
 
 @lived
 async def test_who_waits_for_long_sees_signs_of_life():
-    before, exchange.PING_S = exchange.PING_S, 0.01
+    before, lines.PING_S = lines.PING_S, 0.01
     try:
         gateway = Gateway()
         name = await gateway.session()
@@ -291,7 +291,7 @@ async def test_who_waits_for_long_sees_signs_of_life():
         await gateway.relays[0].answer(1, "at last")
         assert [one["result"] for one in (await call.done()).messages] == ["at last"]
     finally:
-        exchange.PING_S = before
+        lines.PING_S = before
 
 
 @lived
@@ -361,10 +361,10 @@ async def test_a_client_that_reads_nothing_holds_up_the_others_of_its_token_for_
         deaf.reads.clear()
         while len(relay.got) < 3:
             await asyncio.sleep(0)
-    for _ in range(exchange.HELD_MAX + 1):
+    for _ in range(lines.HELD_MAX + 1):
         await relay.tell("notifications/progress", number, progress=1)
     async with asyncio.timeout(PATIENCE_S):
-        for _ in range(exchange.HELD_MAX + 5):
+        for _ in range(lines.HELD_MAX + 5):
             await relay.tell("notifications/progress", relay.got[2]["id"], progress=1)
         await relay.answer(relay.got[1]["id"], "served")
     assert (await other.done()).messages[0]["result"] == "served"

@@ -13,7 +13,7 @@ import pytest
 
 from ordain.core.lineage.lineage import Stage
 from ordain.interfaces.mcp.argument import schema_of
-from ordain.interfaces.mcp.next_calls import next_call
+from ordain.interfaces.mcp.texts import next_call
 from ordain.interfaces.mcp.tools import _List
 from ordain.interfaces.robot.envelope import to_text
 from tests.interfaces.json_rpc import RpcClient

@@ -29,9 +29,9 @@ from ordain.core.report.statistics import (
     StepTime,
     time_of,
 )
-from ordain.interfaces.view.fit import bar, packed, shares
 from ordain.interfaces.view.run import Style
 from ordain.interfaces.view.statistics import statistics_lines
+from ordain.interfaces.view.text import bar, packed, shares
 from tests.interfaces.golden import check_golden
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace

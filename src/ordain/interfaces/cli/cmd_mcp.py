@@ -20,11 +20,11 @@ from ordain.assemble.workspace import has_door, make_state, open_clients, open_d
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us
-from ordain.interfaces.extras import extra_missing
 from ordain.interfaces.gateway.front import Caller, front_of, own_server
 from ordain.interfaces.gateway.stdio import answer_refused, serve_gateway
 from ordain.interfaces.http.entrance import address, hosts, listen
 from ordain.interfaces.robot import envelope as robot
+from ordain.interfaces.robot.envelope import extra_missing
 from ordain.interfaces.view.result import ClientsResult
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.text import visible

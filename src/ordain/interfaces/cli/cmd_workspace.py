@@ -1,4 +1,4 @@
-"""The commands around plans: init, config, tools, agents, explain."""
+"""The commands around plans: init, config, tools, agents, explain, skill."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from ordain import __version__
 from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
 from ordain.core.policy.settings import SECRET_NAMES, Settings
@@ -17,10 +18,12 @@ from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
-from ordain.interfaces.cli.session import Session, command
+from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
+from ordain.interfaces.cli.session import FINE, Session, command
+from ordain.interfaces.skill import is_skill, skill_text
 from ordain.interfaces.view.agent import roster_lines
 from ordain.interfaces.view.problem import data_text, page_result, problem_pages
-from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue
+from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue, SkillResult
 from ordain.interfaces.view.text import visible
 from ordain.interfaces.view.tool import AgentsResult, inventory_lines, summary, tools_result
 
@@ -147,3 +150,27 @@ def explain(session: Session, code: str) -> int:
         raise Refused([problem])
     lines = [session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy]
     return session.show(page_result(code.upper(), page), lines)
+
+
+@command()
+@click.option("-o", "output", metavar="FILE", help="Write it to this file, new or an older skill of ours.")
+def skill(session: Session, output: str | None) -> int:
+    """Print what models that work with Ordain should know: when to plan, how to write plans and contracts, what
+    refusals mean. With -o it becomes a skill that an agent loads by itself.
+
+    Example: ordain skill -o .claude/skills/ordain/SKILL.md
+    """
+    text = skill_text()
+    if output is not None:
+        make_parents(output)
+        if is_skill(Path(output)):
+            write_whole(output, text.encode())
+        else:
+            write_new(output, [text.encode()], mode=NEW_MODE)
+    if session.json:
+        session.answer(SkillResult(text=text, version=__version__, written=output))
+    elif output is not None:
+        session.say([f"Wrote {output}."])
+    else:
+        click.echo(text, nl=False)
+    return FINE

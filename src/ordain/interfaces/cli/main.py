@@ -39,14 +39,14 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "reject": ("cmd_proposal", "Say no to a plan, and what should change."),
         "cancel": ("cmd_proposal", "Take a proposal back, or end a run."),
         "archive": ("cmd_proposal", "Put away a plan that has come to its end."),
-        "diff": ("cmd_diff", "What changed between two plans; weaker checks and new effects first."),
-        "simulate": ("cmd_simulate", "How a run would go, without carrying anything out."),
+        "diff": ("cmd_show", "What changed between two plans; weaker checks and new effects first."),
+        "simulate": ("cmd_show", "How a run would go, without carrying anything out."),
         "fmt": ("cmd_fmt", "Print a document in form or in another notation, or put the file into form."),
         "schema": ("cmd_schema", "The JSON Schema of plan documents, or of what a verb answers."),
     },
     "Runs": {
         "watch": ("cmd_watch", "What a run does, as it does it, whoever carries it out."),
-        "stop": ("cmd_stop", "Stop all work now, here or everywhere, until a person lifts it."),
+        "stop": ("cmd_watch", "Stop all work now, here or everywhere, until a person lifts it."),
         "pause": ("cmd_watch", "Have a run stop when what is under way has ended."),
         "signal": ("cmd_watch", "Say that something has happened that a run waits for."),
         "rerun": ("cmd_watch", "Run a plan again, keeping what passed and still holds."),
@@ -69,7 +69,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "robot": ("cmd_robot", "Any verb for programs: one JSON document. Alone it lists the verbs."),
         "mcp": ("cmd_mcp", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
         "guard": ("cmd_guard", "What agents do outside of any plan: watch it, or refuse what needs one."),
-        "skill": ("cmd_skill", "What models that work with Ordain should know; written as a skill with -o."),
+        "skill": ("cmd_workspace", "What models that work with Ordain should know; written as a skill with -o."),
     },
 }
 

@@ -29,9 +29,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from ordain.interfaces.gateway.exchange import answer_json, answer_nothing
 from ordain.interfaces.gateway.front import Caller, Front
-from ordain.interfaces.gateway.lines import Begin, ClientSession, Direct, Line
+from ordain.interfaces.gateway.lines import Begin, ClientSession, Direct, Line, answer_json, answer_nothing
 from ordain.interfaces.gateway.relay import Relay
 from ordain.interfaces.gateway.relay import Send as Sending
 from ordain.interfaces.gateway.wire import Id, Message, error, read_line

@@ -13,7 +13,7 @@ from typing import Any
 from ordain.core.guard.call import Call, CallStanding, Met, proposal_of
 from ordain.core.text.problem import Problem
 from ordain.interfaces.gateway.wire import REFUSED, Id, Message, answer, error
-from ordain.interfaces.mcp.next_calls import next_call
+from ordain.interfaces.mcp.texts import next_call
 from ordain.interfaces.robot import envelope as robot
 
 BODY_BYTES_MAX = 4 << 10

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ordain.core.text.problem import Refused
 from ordain.interfaces.gateway.catalogue import LISTS, OWN, Catalogue, ListedEntry
-from ordain.interfaces.gateway.front import Caller, Front
+from ordain.interfaces.gateway.front import Caller, CallJudge, Front
 from ordain.interfaces.gateway.greeting import (
     OWN_CAPABILITIES,
     absent_words,
@@ -23,7 +23,6 @@ from ordain.interfaces.gateway.greeting import (
     merged_discovery,
     merged_greeting,
 )
-from ordain.interfaces.gateway.judgement import CallJudge
 from ordain.interfaces.gateway.link import ServerLink
 from ordain.interfaces.gateway.refusal import refusal, server_lost
 from ordain.interfaces.gateway.subscription import ChangeStream

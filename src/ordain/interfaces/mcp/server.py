@@ -22,7 +22,6 @@ from ordain.core.approval.approval import Channel, Principal
 from ordain.core.text.problem import Problem, Refused
 from ordain.core.text.redaction import Redactor
 from ordain.interfaces.mcp.argument import read_arguments, schema_of, unknown_arguments
-from ordain.interfaces.mcp.next_calls import from_anywhere_in, next_call
 from ordain.interfaces.mcp.subscription import Context, Subscriptions, Watcher
 from ordain.interfaces.mcp.surface import (
     Answer,
@@ -35,6 +34,7 @@ from ordain.interfaces.mcp.surface import (
     match_address,
 )
 from ordain.interfaces.mcp.tasks import TaskMethods, created, declared, refusal_words
+from ordain.interfaces.mcp.texts import from_anywhere_in, next_call
 from ordain.interfaces.robot import envelope as robot
 
 _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.text.problem import Problem, Severity
+from ordain.core.text.problem import Problem, Refused, Severity, refuse
 
 ENVELOPE_VERSION = 1
 
@@ -124,3 +124,13 @@ def to_json(value: Any) -> bytes:
     plain = json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":"), ensure_ascii=False)
     whole = plain.encode("utf-8", "replace").decode()  # half a character has no place in JSON
     return json.dumps(json.loads(whole), separators=(",", ":")).replace("\x7f", "\\u007f").encode()
+
+
+def extra_missing(extra: str, detail: str) -> Refused:
+    """The refusal of what needs this extra of the package."""
+    return refuse(
+        "E_EXTRA_MISSING",
+        detail,
+        f"In a checkout of Ordain: pip install '.[{extra}]'",
+        command=f"pip install 'ordain[{extra}]'",
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ordain.core.text.problem import Problem
-from ordain.interfaces.extras import extra_missing
+from ordain.interfaces.robot.envelope import extra_missing
 
 TABLES = ("commit", "list", "prepare", "rerun", "resume", "revise", "run", "show", "status")
 """The commands whose result has a table."""

@@ -12,9 +12,8 @@ from textwrap import wrap
 from ordain.core.guard.call import Mode
 from ordain.core.guard.report import AgentSeen, ToolSeen, WatchReport
 from ordain.core.guard.suggestion import Suggestion, Unsuggested
-from ordain.interfaces.view.fit import bar, fitted, packed, padded
 from ordain.interfaces.view.run import Style, instant
-from ordain.interfaces.view.text import visible
+from ordain.interfaces.view.text import bar, fitted, packed, padded, visible
 
 ROWS_MAX = 8
 """How many rows a list has; the rest is counted, and is in the JSON."""

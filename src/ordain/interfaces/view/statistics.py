@@ -17,9 +17,8 @@ from ordain.core.report.statistics import (
     Statistics,
     Time,
 )
-from ordain.interfaces.view.fit import bar, fitted, packed, padded, shares
 from ordain.interfaces.view.run import Style, instant
-from ordain.interfaces.view.text import visible
+from ordain.interfaces.view.text import bar, fitted, packed, padded, shares, visible
 
 ROWS_MAX = 8
 """How many rows a list has; the rest is counted, and is in the JSON."""

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import assert_never
 
 from ordain.core.plan.condition import (
@@ -163,3 +166,55 @@ def _in_pane(pane: int | None) -> str:
 def _scope_words(scope: ApprovalScope) -> str:
     workspace = f" in workspace {scope.workspace_id}" if scope.workspace_id is not None else ""
     return f"{scope.action_kind}{_in_pane(scope.pane_id)}{workspace}"
+
+
+# --- Rows of so many columns ------------------------------------------------------------------------------------------
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def fitted(text: str, room: int) -> str:
+    """A text that fits into so many columns; what does not is cut, with a mark."""
+    ends = list(accumulate(map(cells, text)))
+    if not ends or ends[-1] <= room:
+        return text
+    return text[: bisect_right(ends, max(room, 1) - 1)] + "…"
+
+
+def padded(text: str, room: int) -> str:
+    """A text in exactly so many columns."""
+    short = fitted(text, room)
+    return short + " " * (room - cells(short))
+
+
+def packed(items: Iterable[str], room: int) -> Iterator[str]:
+    """Short texts side by side, in as many rows as they need; one that is too long for a row has its own."""
+    row = ""
+    for text in items:
+        if row and cells(row) + 3 + cells(text) > room:
+            yield row
+            row = ""
+        row = f"{row} · {text}" if row else text
+    if row:
+        yield row
+
+
+def bar(count: int, largest: int, room: int) -> str:
+    """A bar as long as the count is part of the largest; something is always seen of what is not nothing."""
+    eighths = round(8 * room * count / largest) if largest else 0
+    whole, rest = divmod(max(eighths, 1 if count else 0), 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def shares(counts: Sequence[int], largest: int, room: int) -> tuple[int, ...]:
+    """How many columns each count has in one bar, which is as long as their sum is part of the largest. Those with the
+    largest rest get what rounding leaves; a bar of something has a column."""
+    total = sum(counts)
+    if not total or not largest:
+        return (0,) * len(counts)
+    length = max(round(room * total / largest), 1)
+    made = [length * count // total for count in counts]
+    by_rest = sorted(range(len(counts)), key=lambda number: (-(length * counts[number] % total), number))
+    for number in by_rest[: length - sum(made)]:
+        made[number] += 1
+    return tuple(made)
