@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.adapters.workspace.openat import reason
+from ordain.adapters.workspace.openat import is_at, reason
 from ordain.core.text.problem import refuse
 from ordain.ports.machine import Holder
 
@@ -38,7 +38,7 @@ class FileWriterLock:
         descriptor = self._open(path)
         try:
             # A file that its holder deleted meanwhile locks nothing any more.
-            while (locked := _lock_soon(descriptor)) and not _is_at(descriptor, path):
+            while (locked := _lock_soon(descriptor)) and not is_at(descriptor, path):
                 os.close(descriptor)
                 descriptor = self._open(path)
             if not locked:
@@ -184,13 +184,6 @@ def _lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return False
 
 
 def _write(descriptor: int, words: str) -> None:

@@ -383,23 +383,19 @@ def _settle(answered: Iterable[tuple[Request, _Answer]], here: asyncio.AbstractE
     elsewhere: dict[asyncio.AbstractEventLoop, list[tuple[Request, _Answer]]] = {}
     for request, answer in answered:
         if request.loop is here:
-            _deliver(request, answer)
+            _deliver([(request, answer)])
         else:
             elsewhere.setdefault(request.loop, []).append((request, answer))
     for loop, answers in elsewhere.items():
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_deliver_all, answers)
+            loop.call_soon_threadsafe(_deliver, answers)
 
 
-def _deliver_all(answers: list[tuple[Request, _Answer]]) -> None:
+def _deliver(answers: list[tuple[Request, _Answer]]) -> None:
     for request, answer in answers:
-        _deliver(request, answer)
-
-
-def _deliver(request: Request, answer: _Answer) -> None:
-    if request.future.done():
-        return
-    if isinstance(answer, Refused):
-        request.future.set_exception(answer)
-    else:
-        request.future.set_result(answer)
+        if request.future.done():
+            continue
+        if isinstance(answer, Refused):
+            request.future.set_exception(answer)
+        else:
+            request.future.set_result(answer)

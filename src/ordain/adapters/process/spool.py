@@ -38,7 +38,9 @@ class Spool:
         if self.size > OUTPUT_BYTES_MAX:  # a short output is digested by nobody
             if before <= OUTPUT_BYTES_MAX:
                 data = bytes(self._end)
-                self._open()
+                if self._directory is not None:
+                    with contextlib.suppress(OSError):
+                        self._file = _File(self._directory())
             self._sha256.update(data)
             self._write(data)
         if len(self._end) >= 2 * OUTPUT_BYTES_MAX:  # not at each read: what is left is copied
@@ -57,11 +59,6 @@ class Spool:
             return None
         parts = self._file.parts if self._file is not None else None
         return Whole(size=self.size, sha256=self._sha256.digest(), parts=parts)
-
-    def _open(self) -> None:
-        if self._directory is not None:
-            with contextlib.suppress(OSError):
-                self._file = _File(self._directory())
 
     def _write(self, data: bytes) -> None:
         if self._file is None:

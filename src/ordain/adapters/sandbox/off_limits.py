@@ -105,7 +105,7 @@ def _shared(root: int, name: str) -> int | None:
         except FileNotFoundError:
             return None
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if _is_at(descriptor, parent, last):
+        if openat.is_at(descriptor, last, parent=parent):
             return descriptor
         os.close(descriptor)
         return None
@@ -115,7 +115,7 @@ def _let_go(root: int, name: str, descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with openat.parent(root, name) as (parent, last):
-            if _is_at(descriptor, parent, last):
+            if openat.is_at(descriptor, last, parent=parent):
                 # What somebody outside put into a directory meanwhile makes it theirs.
                 (os.unlink if name in _FILES else os.rmdir)(last, dir_fd=parent)
     except (BlockingIOError, openat.EscapeError):
@@ -125,15 +125,6 @@ def _let_go(root: int, name: str, descriptor: int) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _is_at(descriptor: int, parent: int, name: str) -> bool:
-    """Whether what is held is still what is there under this name."""
-    try:
-        there = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(descriptor), there)
 
 
 # --- Home files ------------------------------------------------------------------------------------------------------

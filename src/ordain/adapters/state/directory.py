@@ -136,35 +136,32 @@ class PrivateFiles:
 
     def names(self) -> list[str]:
         """The files that are there, sorted."""
-        try:
-            with self._held() as held:
-                listed = os.listdir(held)  # noqa: PTH208 - of the directory that was looked at, whatever has its name now
-                return sorted(name for name in listed if not name.startswith("."))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise self._refused(self._directory, f"cannot be read: {_reason(error)}") from error
+        with contextlib.suppress(FileNotFoundError), self._refusing(self._directory, "read"), self._held() as held:
+            listed = os.listdir(held)  # noqa: PTH208 - of the directory that was looked at, whatever has its name now
+            return sorted(name for name in listed if not name.startswith("."))
+        return []
 
     def read(self, name: str, most: int) -> bytes | None:
         """The first bytes of a file, one more than `most` where it is longer; None when there is none."""
         path = self.path(name)
-        try:
-            with self._held() as held, os.fdopen(os.open(name, openat.READ, dir_fd=held), "rb") as file:
-                entry = os.fstat(file.fileno())
-                if not stat.S_ISREG(entry.st_mode):
-                    raise self._refused(path, "is not a regular file")
-                self._check_ours(path, entry)
-                return file.read(most + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._refused(path, f"cannot be read: {_reason(error)}") from error
+        with (
+            contextlib.suppress(FileNotFoundError),
+            self._refusing(path, "read"),
+            self._held() as held,
+            os.fdopen(os.open(name, openat.READ, dir_fd=held), "rb") as file,
+        ):
+            entry = os.fstat(file.fileno())
+            if not stat.S_ISREG(entry.st_mode):
+                raise self._refused(path, "is not a regular file")
+            self._check_ours(path, entry)
+            return file.read(most + 1)
+        return None
 
     def write(self, name: str, content: bytes) -> None:
         """Put a new file in its place, whole: a link to a finished file fails where something is already. Raises
         FileExistsError then."""
         temporary = f".{os.urandom(8).hex()}"  # no name begins with a dot
-        try:
+        with self._refusing(self.path(name), "written", FileExistsError):
             with openat.root(self._directory.parent) as above, contextlib.suppress(FileExistsError):
                 os.mkdir(self._directory.name, 0o700, dir_fd=above)
                 os.fsync(above)
@@ -179,22 +176,24 @@ class PrivateFiles:
                 finally:
                     os.unlink(temporary, dir_fd=held)
                 os.fsync(held)
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise self._refused(self.path(name), f"cannot be written: {_reason(error)}") from error
 
     def remove(self, name: str) -> bool:
         """Remove a file; whether there was one."""
+        with contextlib.suppress(FileNotFoundError), self._refusing(self.path(name), "removed"), self._held() as held:
+            os.unlink(name, dir_fd=held)
+            os.fsync(held)
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def _refusing(self, path: Path, done: str, but: type[OSError] = FileNotFoundError) -> Iterator[None]:
         try:
-            with self._held() as held:
-                os.unlink(name, dir_fd=held)
-                os.fsync(held)
-        except FileNotFoundError:
-            return False
+            yield
+        except but:
+            raise
         except OSError as error:
-            raise self._refused(self.path(name), f"cannot be removed: {_reason(error)}") from error
-        return True
+            why = "it is a link" if error.errno == errno.ELOOP else openat.reason(error)
+            raise self._refused(path, f"cannot be {done}: {why}") from error
 
     def refused(self, name: str, what: str) -> Refused:
         """What is wrong with a file, as a refusal."""
@@ -217,7 +216,3 @@ class PrivateFiles:
 
     def _refused(self, path: Path, what: str, command: str | None = None) -> Refused:
         return refuse(self._code, f"{path} {what}.", command=command)
-
-
-def _reason(error: OSError) -> str:
-    return "it is a link" if error.errno == errno.ELOOP else openat.reason(error)

@@ -100,16 +100,14 @@ class DoorClient:
                     os.close(lock)
                     taken += 1
                     continue
-                return self._through(Path(door), number)
+                # Without waiting: where nobody listens at the other end, this fails.
+                flags, most = os.O_NONBLOCK | os.O_CLOEXEC, PAIRS * MESSAGE_MAX
+                writing = os.open(Path(door, f"{number}.in"), os.O_WRONLY | flags)
+                reading = os.open(Path(door, f"{number}.out"), os.O_RDONLY | flags)
+                return PipeLines(reading, writing, self._line, self._ended, line_max=TOLD_MAX, unsent_max=most)
         if not taken:
             raise _gone()
         raise refuse("E_DOOR", f"All {PAIRS} ways to the tools of this step are taken.", "End one of its clients.")
-
-    def _through(self, door: Path, number: int) -> PipeLines:
-        # Without waiting: where nobody listens at the other end, this fails.
-        writing = os.open(door / f"{number}.in", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        reading = os.open(door / f"{number}.out", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        return PipeLines(reading, writing, self._line, self._ended, line_max=TOLD_MAX, unsent_max=PAIRS * MESSAGE_MAX)
 
 
 def _gone() -> Refused:

@@ -159,6 +159,13 @@ def let_git_ignore(folder: int) -> None:
         os.write(file, b"*\n")
 
 
+def is_at(descriptor: int, path: str | Path, *, parent: int | None = None) -> bool:
+    """Whether what is held is still what is there under this name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, dir_fd=parent, follow_symlinks=False))
+    return False
+
+
 def is_link(parent: int, name: str) -> bool:
     with contextlib.suppress(OSError):
         return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
