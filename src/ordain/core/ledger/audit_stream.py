@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -79,11 +78,8 @@ class StartedRun:
         self.answers = self.answers_signed = 0
 
 
-class _Wrong(NamedTuple):
-    kind: Kind
-    sentence: str
-
-
+Wrong = tuple[Kind, str]
+"""What is wrong, and the sentence that says it."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 IMPOSSIBLE = (IllegalTransition, LookupError, ArithmeticError, ValueError, AssertionError, RecursionError)
 """What folding events can raise of a plan that nobody linted: anything may be missing in it, too large, too deep."""
@@ -235,35 +231,35 @@ class LineageAudit:
         wrongs = list(self.faults(approval))
         signer = auditor.signer(approval.approver, approval.key, event.signature, signed_bytes(approval))
         if isinstance(signer, str):
-            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} {signer}."))
+            wrongs.append((Kind.SIGNATURE, f"{name} {signer}."))
         elif signer is not None and self.pinned(approval):
             auditor.signed_events = max(auditor.signed_events, approval.ledger_size)
-        for wrong in wrongs:
-            self.find(wrong.kind, seq, wrong.sentence)
+        for kind, sentence in wrongs:
+            self.find(kind, seq, sentence)
         if name not in auditor.approvals:
             proved = signer if isinstance(signer, Approver) and not wrongs else None
             self.open[name] = auditor.approvals[name] = GivenApproval(self.name, approval, proved, len(auditor.times))
 
-    def faults(self, approval: Approval) -> Iterable[_Wrong]:
+    def faults(self, approval: Approval) -> Iterator[Wrong]:
         """What is wrong with an approval, whoever signed it."""
         name = approval.approval_id
         if name in self.auditor.approvals:
-            yield _Wrong(Kind.APPROVAL, f"{name} is given a second time.")
+            yield Kind.APPROVAL, f"{name} is given a second time."
         if approval.plan_id != self.plan_id:
-            yield _Wrong(Kind.APPROVAL, f"{name} is for another plan than the one that was proposed here.")
+            yield Kind.APPROVAL, f"{name} is for another plan than the one that was proposed here."
         elif self.elsewhere():
-            yield _Wrong(Kind.APPROVAL, f"{name} is for a plan that belongs to another lineage.")
+            yield Kind.APPROVAL, f"{name} is for a plan that belongs to another lineage."
         elif self.plan is not None and approval.action_kinds != action_kinds(self.plan):
-            yield _Wrong(Kind.ACTIONS, f"{name} names other kinds of action than its plan has.")
+            yield Kind.ACTIONS, f"{name} names other kinds of action than its plan has."
         if approval.uses != 1:
-            yield _Wrong(Kind.APPROVAL, f"{name} is for {approval.uses} runs, and an approval is for one.")
+            yield Kind.APPROVAL, f"{name} is for {approval.uses} runs, and an approval is for one."
         if not approval.approver.person:
-            yield _Wrong(Kind.APPROVAL, f"{name} came through {approval.approver.channel}, where no person can be.")
+            yield Kind.APPROVAL, f"{name} came through {approval.approver.channel}, where no person can be."
         if approval.workspace.id != self.auditor.workspace.workspace_id:
-            yield _Wrong(Kind.APPROVAL, f"{name} was given for another workspace.")
+            yield Kind.APPROVAL, f"{name} was given for another workspace."
         if approval.ledger_head and not self.pinned(approval):
             sentence = f"{name} was given when the first {approval.ledger_size} events were others than they are now."
-            yield _Wrong(Kind.CHECKPOINT, sentence)
+            yield Kind.CHECKPOINT, sentence
 
     def elsewhere(self) -> bool:
         """Whether the newest plan is another lineage's: what was given there must not be good here a second time."""
@@ -286,8 +282,8 @@ class LineageAudit:
         plan = self.plan if event.plan_id == self.plan_id else None
         started = StartedRun(self.name, seq, event, plan, given)
         if event.approval_id is not None:
-            for wrong in self.refusals(event, given, at):
-                self.find(wrong.kind, seq, wrong.sentence)
+            for kind, sentence in self.refusals(event, given, at):
+                self.find(kind, seq, sentence)
                 started.signer = None
             if started.signer is None and auditor.keys:
                 self.find(Kind.SIGNATURE, seq, f"{run_id} was started on nothing that one of the keys signed.")
@@ -307,28 +303,28 @@ class LineageAudit:
         else:
             auditor.started[run_id] = started
 
-    def refusals(self, event: RunStarted, given: GivenApproval | None, at: Instant) -> Iterable[_Wrong]:
+    def refusals(self, event: RunStarted, given: GivenApproval | None, at: Instant) -> Iterator[Wrong]:
         """Why this run should not have been started on this approval."""
         started = f"{event.run_id} was started on {event.approval_id}"
         if given is None:
-            yield _Wrong(Kind.APPROVAL, f"{started}, which was never given.")
+            yield Kind.APPROVAL, f"{started}, which was never given."
             return
         if given.lineage != self.name:
-            yield _Wrong(Kind.APPROVAL, f"{started}, which was given elsewhere.")
+            yield Kind.APPROVAL, f"{started}, which was given elsewhere."
         elif given.ended is not None:
-            yield _Wrong(Kind.APPROVAL, f"{started}, which had ended: {given.ended}.")
+            yield Kind.APPROVAL, f"{started}, which had ended: {given.ended}."
         if given.approval.plan_id != event.plan_id:
-            yield _Wrong(Kind.APPROVAL, f"{started}, which is for another plan.")
+            yield Kind.APPROVAL, f"{started}, which is for another plan."
         approver = given.approval.approver.name
         if self.auditor.barred(approver):
-            yield _Wrong(Kind.APPROVAL, f"{started}, which {approver} gave, who was not among those who may.")
+            yield Kind.APPROVAL, f"{started}, which {approver} gave, who was not among those who may."
         if given.approval.issued_at > at + CLOCK_SKEW_MS:
-            yield _Wrong(Kind.APPROVAL, f"{started} before that was given.")
+            yield Kind.APPROVAL, f"{started} before that was given."
         if max(self.auditor.times[given.arrived :], default=0) >= given.approval.expires_at:
-            yield _Wrong(Kind.APPROVAL, f"{started} after its time: something recorded before that is dated later.")
+            yield Kind.APPROVAL, f"{started} after its time: something recorded before that is dated later."
         signer = given.signer
         if signer is not None and self.auditor.workspace.approvers[fingerprint(signer.key)].revoked_at is not None:
-            yield _Wrong(Kind.SIGNATURE, f"{started} after the key of {signer.name} was revoked.")
+            yield Kind.SIGNATURE, f"{started} after the key of {signer.name} was revoked."
 
     def ended(self, event: RunEnded, seq: int) -> None:
         if event.status == "cancelled":
@@ -389,34 +385,38 @@ class RunAudit:
         auditor, name = self.auditor, f"The answer `{event.choice}` about `{event.step}`"
         workspace_id = auditor.workspace.workspace_id or ""
         said = signed_decision(event, workspace_id=workspace_id, run_id=self.run_id, plan_id=self.plan_id)
-        wrongs = []
-        if not event.by.person:
-            wrongs.append(_Wrong(Kind.DECISION, f"{name} came through {event.by.channel}, where no person can be."))
-        elif auditor.barred(event.by.name):
-            sentence = f"{name} is by {event.by.name}, who was not among those who may answer."
-            wrongs.append(_Wrong(Kind.DECISION, sentence))
-        if not fits(event):
-            wrongs.append(_Wrong(Kind.DECISION, f"{name} takes it to {event.to.value}, where that cannot lead."))
-        elif (event.about, event.to) == ("doubt", StepState.PASSED) and self.contracted(event):
-            sentence = f"{name} passed it, and it has a contract, which alone can."
-            wrongs.append(_Wrong(Kind.HISTORY, sentence))
-        # Answers of before they were bound have none of these, and say nothing of the place that they were given in.
-        bound = event.head or event.attempt or event.key is not None
-        if bound and event.head != auditor.streams[self.name].before.hex() and not self.moments.fit(event):
-            wrongs.append(_Wrong(Kind.DECISION, f"{name} was given when the run was another one than before it here."))
         signer = auditor.signer(event.by, event.key, event.signature, said)
-        if isinstance(signer, str):
-            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} {signer}."))
-        elif signer is None and auditor.keys:
-            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} is nothing that one of the keys signed."))
-        elif signer is None and auditor.rules.signatures(auditor.workspace.trusted):
-            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} is unsigned, and the configuration wants signatures."))
-        for wrong in wrongs:
-            auditor.find(wrong.kind, self.name, seq, wrong.sentence)
+        wrongs = [*self.faults(event), *self.unsigned(signer)]
+        for kind, sentence in wrongs:
+            auditor.find(kind, self.name, seq, f"{name} {sentence}.")
         started = auditor.started.get(self.run_id)
         if started is not None:
             started.answers += 1
             started.answers_signed += signer is not None and not wrongs
+
+    def faults(self, event: DecisionGiven) -> Iterator[Wrong]:
+        """What is wrong with an answer, whoever signed it."""
+        auditor = self.auditor
+        if not event.by.person:
+            yield Kind.DECISION, f"came through {event.by.channel}, where no person can be"
+        elif auditor.barred(event.by.name):
+            yield Kind.DECISION, f"is by {event.by.name}, who was not among those who may answer"
+        if not fits(event):
+            yield Kind.DECISION, f"takes it to {event.to.value}, where that cannot lead"
+        elif (event.about, event.to) == ("doubt", StepState.PASSED) and self.contracted(event):
+            yield Kind.HISTORY, "passed it, and it has a contract, which alone can"
+        # Answers of before they were bound have none of these, and say nothing of the place that they were given in.
+        bound = event.head or event.attempt or event.key is not None
+        if bound and event.head != auditor.streams[self.name].before.hex() and not self.moments.fit(event):
+            yield Kind.DECISION, "was given when the run was another one than before it here"
+
+    def unsigned(self, signer: Approver | str | None) -> Iterator[Wrong]:
+        if isinstance(signer, str):
+            yield Kind.SIGNATURE, signer
+        elif signer is None and self.auditor.keys:
+            yield Kind.SIGNATURE, "is nothing that one of the keys signed"
+        elif signer is None and self.auditor.rules.signatures(self.auditor.workspace.trusted):
+            yield Kind.SIGNATURE, "is unsigned, and the configuration wants signatures"
 
     def contracted(self, event: DecisionGiven) -> bool:
         """Whether it is known that the step which was asked about has a contract."""
