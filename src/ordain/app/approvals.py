@@ -63,12 +63,14 @@ class Gate:
         self, stream: str, by: Principal, shown: Review | None, credential: Credential | None
     ) -> Permission:
         """Record a person's permission for one run of exactly this plan, here and as things stand."""
-        state = self._here.records.lineage(stream)
+        here = self._here
+        state, snapshot = here.records.lineage(stream), here.snapshot
         permission = await self.permit(stream, state, by, shown, credential)
+        if snapshot.workspace.workspace_id is None:
+            snapshot = here.snapshot  # that id was recorded just now, as the first of all
         try:
-            await self._here.ledger.append(
-                permission.approval.issued_at, Append(stream=stream, expected=state.size, events=(given(permission),))
-            )
+            append = Append(stream=stream, expected=state.size, events=(given(permission),))
+            await here.ledger.append(permission.approval.issued_at, here.unchanged(snapshot), append)
         except Refused as refused:
             if refused.problems[0].code != "E_LEDGER_CONFLICT":
                 raise

@@ -40,7 +40,7 @@ from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.ports.ledger import Append, Observer
 from ordain.ports.machine import Credential, Holder
 from ordain.ports.workspace import StepLogs
-from ordain.records.records import WORKSPACE_STREAM, Records, names_run, refuse_superseded
+from ordain.records.records import Records, names_run, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
 Waiting = Callable[[str], None]
@@ -269,13 +269,13 @@ class RunControl:
         looked at: the lineage, and with the workspace's own stream the settings and the approvers. How long that was;
         or the run that this was started for before, and nothing is done."""
         here = self._here
-        state, workspace = _prepared_as(self._records.lineage(stream), preparation), here.snapshot.workspace
+        state, snapshot = _prepared_as(self._records.lineage(stream), preparation), here.snapshot
         prepared = preparation or state.preparation
         used = state.preparations[prepared].run_id if prepared in state.preparations else None
         if used is not None and shown is None and again is None:
             return used
         plan, now = self._records.plan(stream), here.now()
-        settings = here.snapshot.settings
+        settings = snapshot.settings
         requires_approval = self._asks_approval(state, plan, settings)
         events: tuple[ApprovalGiven | RunStarted, ...] = ()
         if shown is not None:
@@ -314,12 +314,12 @@ class RunControl:
         )
         await here.ledger.append(
             now,
-            Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
+            here.unchanged(snapshot),
             Append(stream=stream, expected=state.size, events=(*events, started)),
             Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
         )
         self.started = run_id
-        return workspace.size
+        return snapshot.workspace.size
 
     async def check_startable(self, ref: str, preparation: str | None = None) -> None:
         """Raise Refused where no run of this plan could start on the approvals there are."""

@@ -132,6 +132,13 @@ class Surroundings:
         """The workspace as it stands now; folded again only where something changed."""
         return self.snapshots.current()
 
+    def unchanged(self, snapshot: Snapshot) -> Append:
+        """What an append holds that is decided by a snapshot: the workspace's stream must be as long as it was then.
+        Raises Refused with E_LEDGER_CONFLICT where things are otherwise by now; `ordain.toml` is in no stream."""
+        if self.snapshot is not snapshot:
+            raise refuse("E_LEDGER_CONFLICT", "The settings or the approvers changed meanwhile.")
+        return Append(stream=WORKSPACE_STREAM, expected=snapshot.workspace.size, events=())
+
     def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
         for looking must stay quick."""

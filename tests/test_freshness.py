@@ -1,0 +1,290 @@
+"""Nothing stale is believed: while a verb is under way a key is revoked, a `deny` is trusted, `ordain.toml` is edited
+or an operand is swapped, at every call of a port in turn. And a verb looks once at what cannot have changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutinefunction
+from typing import Any
+
+import msgspec
+import pytest
+
+from ordain.app.app import App
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.value import PlanId
+from ordain.core.run.event import ApprovalGiven, ApproverRevoked, ConfigTrusted, Event, RunStarted
+from ordain.core.run.step_event import AttemptStarted, DecisionGiven
+from ordain.core.text.problem import Refused
+from ordain.ports.ledger import LedgerAccess
+from ordain.ports.machine import Credential
+from ordain.ports.ports import Ports
+from ordain.records import records, snapshot
+from tests.build import plan, step
+from tests.scenario import KIM, ROBOT, twin_ports
+from tests.twins.execution import ScriptedShell
+from tests.twins.ledger import MemoryLedger
+from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
+
+PAT = Principal(name="pat", channel=Channel.TERMINAL)
+KIMS, PATS = Credential(name="kim", passphrase="kim's own"), Credential(name="pat", passphrase="pat's own")
+SIGNED = "[approval]\nrequire_signature = true\n"
+DENIED = f'{SIGNED}[policy]\ndeny = ["shell"]\n'
+ASK = step("q", action=Ask(question="Go on?", choices=("yes", "no")))
+PLAN = plan(step("a", run="cat in.txt"), step("b", run="cat in.txt"), ASK, title="Look")
+WATCHED = ("workspace", "keyring", "shell", "lock", "secrets", "host", "clock", "ids", "stop_switch", "notifier")
+
+
+class Watched:
+    """A port that tells of each call before it is made."""
+
+    def __init__(self, port: Any, name: str, before: Callable[[str], None]) -> None:
+        self._port, self._name, self._before = port, name, before
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        if not callable(found):
+            return found
+
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            self._before(f"{self._name}.{name}")
+            return await found(*args, **kwargs)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            self._before(f"{self._name}.{name}")
+            return found(*args, **kwargs)
+
+        return awaited if iscoroutinefunction(found) else called
+
+
+def at_once(work: Coroutine[Any, Any, Any]) -> Any:
+    """Do what waits for nothing, also while a verb is under way."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits for something")
+
+
+class Site:
+    """A plan that kim's signature approves, over watched twins; and an App of somebody else, whom nobody watches."""
+
+    def __init__(self) -> None:
+        self.ledger, self.workspace, self.keyring = MemoryLedger(), MemoryWorkspace(), MemoryKeyring()
+        self.workspace.documents["in.txt"] = b"good"
+        self.shell, self.calls, self.at = ScriptedShell(), [], 0
+        self.change: Callable[[], None] = lambda: None
+        self.changed_at: int | None = None
+        self.looks: list[tuple[str, bool, bytes]] = []
+        ports = twin_ports(self.ledger, self.workspace, keyring=self.keyring, shell=self.shell, lock=MemoryWriterLock())
+        self.other = App(ports)
+        at_once(self.other.enroll(KIMS, KIM))
+        at_once(self.other.enroll(PATS, PAT, KIMS))
+        self.trust(SIGNED)
+        self.app = App(self.watched(ports))
+
+    def watched(self, ports: Ports) -> Ports:
+        ledger: Any = Watched(self.ledger, "ledger", self.before)
+        access = LedgerAccess(lambda: ledger, exists=lambda: True, empty=MemoryLedger)
+        others = {name: Watched(getattr(ports, name), name, self.before) for name in WATCHED}
+        return msgspec.structs.replace(ports, ledger=access, **others)
+
+    def before(self, call: str) -> None:
+        self.calls.append(call)
+        if len(self.calls) == self.at:
+            self.changed_at = len(list(self.ledger.everything()))
+            self.change()
+        self.looks.append((call, self.changed_at is not None, self.workspace.documents["in.txt"]))
+
+    def trust(self, text: str) -> None:
+        self.workspace.configuration_text = text.encode()
+        at_once(self.other.trust(self.other.configuration()[1], PAT, PATS))
+
+    def after(self) -> list[Event]:
+        """What was recorded after the change."""
+        found = {(one.stream, one.seq): one.event for name in self.ledger.streams("") for one in self.ledger.read(name)}
+        assert self.changed_at is not None
+        return [found[entry.stream, entry.seq] for entry in list(self.ledger.everything())[self.changed_at :]]
+
+    # --- What somebody does meanwhile ---
+
+    def revoke(self) -> None:
+        at_once(self.other.revoke_approver("kim", PAT, "gone", PATS))
+
+    def deny(self) -> None:
+        self.trust(DENIED)
+
+    def edit(self) -> None:
+        self.workspace.configuration_text = b"[run]\nconcurrency = 2\n"
+
+    def swap(self) -> None:
+        self.workspace.documents["in.txt"] = b"evil"
+
+
+# --- The verbs, from where they are asked --------------------------------------------------------------------------
+
+
+async def prepared(site: Site) -> PlanId:
+    return (await site.other.prepare_plan(PLAN, ROBOT)).review.plan_id
+
+
+async def approved(site: Site) -> PlanId:
+    identity = await prepared(site)
+    await site.other.approve(identity, KIM, credential=KIMS)
+    return identity
+
+
+async def carried_out(site: Site) -> str:
+    """A run that has come to its question."""
+    return (await site.other.commit(await approved(site), ROBOT)).questions[0].item
+
+
+async def prepare(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    return lambda: site.app.prepare_plan(PLAN, ROBOT)
+
+
+async def approve(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    identity = await prepared(site)
+    return lambda: site.app.approve(identity, KIM, credential=KIMS)
+
+
+async def commit(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    identity = await approved(site)
+    return lambda: site.app.commit(identity, ROBOT)
+
+
+async def approve_and_commit(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    identity = await prepared(site)
+    shown = site.other.review(identity)
+    return lambda: site.app.approve_and_commit(shown, KIM, credential=KIMS)
+
+
+async def answer(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    item = await carried_out(site)
+    return lambda: site.app.answer(item, "yes", KIM, credential=KIMS)
+
+
+async def resume(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    item = await carried_out(site)
+    await site.other.answer(item, "yes", KIM, credential=KIMS)
+    return lambda: site.app.resume(None)
+
+
+async def rerun(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
+    item = await carried_out(site)
+    await site.other.answer(item, "yes", KIM, credential=KIMS)
+    report = await site.other.resume(None)
+    await site.other.approve(report.plan_id, KIM, credential=KIMS)
+    return lambda: site.app.rerun(report.run_id, ROBOT)
+
+
+VERBS = (prepare, approve, commit, approve_and_commit, answer, resume, rerun)
+
+
+def lived(verb: Callable[[Site], Any], change: str = "", at: int = 0) -> tuple[Site, str]:
+    """One life with a change at this call, and how the verb ended."""
+    site = Site()
+
+    async def life() -> str:
+        work = await verb(site)
+        site.calls.clear()
+        site.looks.clear()
+        site.shell.calls.clear()
+        site.at, site.change = at, getattr(site, change) if change else site.change
+        try:
+            await work()
+        except Refused as refused:
+            return refused.problems[0].code
+        return "done"
+
+    return site, asyncio.run(life())
+
+
+def wrong(site: Site, change: str, ended: str) -> list[str]:
+    """What was believed that was no longer so."""
+    if site.changed_at is None:
+        return []
+    own = (ApproverRevoked, ConfigTrusted)
+    after = [event for event in site.after() if not isinstance(event, own)]
+    found = []
+    if change == "revoke":
+        found += ["a revoked key approved" for event in after if isinstance(event, ApprovalGiven)]
+        found += ["a revoked key's approval was spent" for event in after if isinstance(event, RunStarted)]
+        found += ["a revoked key answered" for event in after if isinstance(event, DecisionGiven)]
+    if change == "deny":
+        found += ["what is denied was approved" for event in after if isinstance(event, ApprovalGiven)]
+        found += ["what is denied was started" for event in after if isinstance(event, RunStarted)]
+        commands = [event for event in after if isinstance(event, AttemptStarted) and event.step != "q"]
+        found += ["more than what was being begun went on"] * (len(commands) > 1)
+    begun = next((number for number, look in enumerate(site.looks) if look[0] == "ledger.append"), len(site.looks))
+    if change in ("edit", "swap") and any(isinstance(event, RunStarted) for event in after):
+        file = {"edit": ("workspace.configuration",), "swap": ("workspace.contents", "workspace.digests")}[change]
+        seen = [late for call, late, _ in site.looks[:begun] if call in file]
+        # It was looked at on the last occasion, and that is believed which was seen then.
+        found += ["it was looked at again and not believed"] * (True in seen)
+        waited = next(number for number, look in enumerate(site.looks) if look[0] == "lock.claim")
+        found += ["it was not looked at again once the run was claimed"] * site.looks[waited][1]
+    if change == "swap":
+        last: bytes | None = None
+        for call, _, content in site.looks:
+            last = content if call in ("workspace.contents", "workspace.digests") else last
+            found += ["a command ran on what was seen to be swapped"] * (call == "shell.run" and last == b"evil")
+    return [f"{what} ({ended})" for what in found]
+
+
+@pytest.mark.part(of=4)
+@pytest.mark.parametrize("offset", range(1, 9))
+@pytest.mark.parametrize("change", ["revoke", "deny", "edit", "swap"])
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: str(verb.__name__))
+def test_nothing_stale_is_believed(verb: Callable[[Site], Any], change: str, offset: int) -> None:
+    site, ended = lived(verb)
+    assert ended == "done", ended
+    for at in range(offset, len(site.calls) + 1, 8):
+        changed, ended = lived(verb, change, at)
+        assert wrong(changed, change, ended) == [], f"{change} before call {at}: {changed.calls[at - 1]}"
+
+
+# --- How often is looked -------------------------------------------------------------------------------------------
+
+
+def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: Counter[str] = Counter()
+
+    def count(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            counted[name] += 1
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, counting)
+
+    site = Site()
+    twins = App(msgspec.structs.replace(site.other._here.ports, shell=ScriptedShell()))
+    site.trust('[policy]\nallow = ["shell"]\n')
+    for module, name in (
+        (snapshot, "in_force"),
+        (snapshot, "take"),
+        (records, "apply_workspace"),
+        (records, "apply_lineage"),
+        (records, "apply"),
+    ):
+        count(module, name)
+
+    async def run() -> None:
+        two = plan(step("a", run="true"), step("b", run="true"))
+        prepared = await twins.prepare_plan(two, KIM)
+        report = await twins.commit(prepared.review.plan_id, KIM)
+        assert report.status == "completed"
+
+    asyncio.run(run())
+    assert counted == {
+        "in_force": 1,
+        "take": 1,
+        "apply_workspace": 5,  # each event once: opened, two enrolled, twice trusted
+        "apply_lineage": 4,  # prepared (tried before it is recorded), started, ended
+        "apply": 1,  # the run's first event; the engine folds the others itself
+    }
