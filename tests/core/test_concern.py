@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.approval.diff.concern import Concern, concerns
-from ordain.core.approval.diff.direction import PLAN, STEP
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.pane import SendText
@@ -293,11 +292,6 @@ def test_who_the_outer_plan_names_counts_in_the_inner_one() -> None:
 
 def around_task(agent: str | None) -> Step:
     return replace(step("n"), action=NestedPlan(plan=task(agent=agent)))
-
-
-def test_every_field_has_a_direction_but_the_version_which_must_always_be_read():
-    assert set(STEP) == set(Step.__struct_fields__)
-    assert {*PLAN, "plan_version"} == set(Plan.__struct_fields__)
 
 
 def test_a_field_that_nobody_knows_the_direction_of_must_be_read():
