@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.command import shared_variables
 from ordain.core.plan.expr import Expressions
-from ordain.core.plan.graph import item_name
-from ordain.core.plan.model import Plan, Step, contract_of
+from ordain.core.plan.model import Plan, Step, contract_of, item_name
 from ordain.core.plan.refs import references
 from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.settings import Limits

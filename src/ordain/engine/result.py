@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from ordain.core.plan.canonical import step_key
 from ordain.core.plan.command import payload, with_payload
 from ordain.core.plan.expr import named
-from ordain.core.plan.graph import item_name
-from ordain.core.plan.model import Action, Plan, Step, all_steps, nested_plan_of
+from ordain.core.plan.model import Action, Plan, Step, all_steps, item_name, nested_plan_of
 from ordain.core.plan.refs import (
     Index,
     Item,

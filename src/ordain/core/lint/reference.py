@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.failure import Fallback, Skip
-from ordain.core.plan.graph import item_name
-from ordain.core.plan.model import Step, conditions_of
+from ordain.core.plan.model import Step, conditions_of, item_name
 from ordain.core.plan.refs import (
     Default,
     Index,

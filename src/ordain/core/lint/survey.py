@@ -18,8 +18,8 @@ from ordain.core.plan.command import command_of, payload
 from ordain.core.plan.condition import Contract, CustomCondition, Precondition
 from ordain.core.plan.expr import OWN_END, VARIABLES, Named, named
 from ordain.core.plan.failure import FailurePolicy, LastPolicy, Retry
-from ordain.core.plan.graph import ImpliedNeed, Order, item_name, links, may_refer, stores_of, users_of
-from ordain.core.plan.model import Action, Plan, Step, conditions_of, nested_plan_of
+from ordain.core.plan.graph import ImpliedNeed, Order, links, may_refer, stores_of, users_of
+from ordain.core.plan.model import Action, Plan, Step, conditions_of, item_name, nested_plan_of
 from ordain.core.plan.refs import Reference, Unreadable, parse, references
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ordain.core.lint.path import named_paths
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.command import payload, setting_fault
-from ordain.core.plan.model import Step
+from ordain.core.plan.model import Step, item_name
 from ordain.core.plan.refs import is_reference, literal, references, without_references
 from ordain.core.plan.tool import HANDLER, SHELL, argument_faults, definition_of, handler_of, operations_of
 from ordain.core.policy.tier import header_fault, read_address
@@ -119,7 +119,7 @@ def arguments(survey: Survey, facts: Facts) -> Iterator[Problem]:
         tool = definition_of(call, facts.tools)
         if tool is None:
             continue
-        item = step.for_each.name or "item" if step.for_each is not None else "item"
+        item = item_name(step)
         if tool.schema is None:
             args, later = call.args, {name for name, value in call.args.items() if is_reference(value, item)}
         else:
@@ -146,7 +146,7 @@ def secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def requests(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """An address is one that means the same to everybody, and so are headers."""
     for step, kind, value in _of_kinds(survey, facts, "url", "headers"):
-        item = step.for_each.name or "item" if step.for_each is not None else "item"
+        item = item_name(step)
         if kind == "headers" and isinstance(value, Mapping):
             known = {str(name): without_references(text, item) for name, text in value.items() if isinstance(text, str)}
             fault = header_fault(known)

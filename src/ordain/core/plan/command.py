@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.model import Action, Step, contract_of
+from ordain.core.plan.model import Action, Step, contract_of, item_name
 from ordain.core.plan.refs import Index, Item, ParamValue, Unreadable, parse, references
 from ordain.core.plan.role import Payload, field_with, value_with
 from ordain.core.plan.tool import EXEC, SHELL, ToolDefinition, argument_faults, definition_of, handler_of
@@ -111,7 +111,7 @@ def decided_later(step: Step) -> dict[str, tuple[str, ...]]:
     """The arguments of a step whose values depend on what other steps do, with the references in them."""
     values: Any = payload(step.action)
     named = values if isinstance(values, Mapping) else {field_with(type(step.action), Payload) or "": values}
-    item = step.for_each.name or "item" if step.for_each is not None else "item"
+    item = item_name(step)
     found: dict[str, tuple[str, ...]] = {}
     for name, value in named.items():
         later = tuple(text for text in references(value, item) if _is_later(text, item))

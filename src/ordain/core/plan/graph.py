@@ -15,7 +15,7 @@ from ordain.core.plan.command import payload
 from ordain.core.plan.condition import CustomCondition, StepCompleted
 from ordain.core.plan.expr import named
 from ordain.core.plan.failure import Fallback, LastPolicy, Retry
-from ordain.core.plan.model import Plan, Step, nested_plan_of
+from ordain.core.plan.model import Plan, Step, item_name, nested_plan_of
 from ordain.core.plan.refs import StepExitCode, StepOutput, StoredData, Unreadable, parse, references
 from ordain.core.plan.role import DataKey, value_with
 from ordain.core.plan.value import StepId
@@ -108,11 +108,6 @@ class ImpliedNeed(msgspec.Struct, frozen=True):
     target: str
     code: str
     text: str
-
-
-def item_name(step: Step) -> str:
-    """What the item is called in a step, if it is repeated."""
-    return step.for_each.name or "item" if step.for_each is not None else "item"
 
 
 def stores_of(plan: Plan) -> dict[str, list[StepId]]:

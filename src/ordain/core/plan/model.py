@@ -215,3 +215,8 @@ def check_of(step: Step) -> Contract | CustomCondition | None:
     if step.verification is not None and isinstance(step.verification.strategy, Contract | CustomCondition):
         return step.verification.strategy
     return None
+
+
+def item_name(step: Step) -> str:
+    """What the item is called in a step, if it is repeated."""
+    return step.for_each.name or "item" if step.for_each is not None else "item"

@@ -7,6 +7,7 @@ are ASCII, because letters of other scripts can look the same and be others.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from ordain.core.text.limit import ID_LENGTH_MAX, NAME_LENGTH_MAX
 
@@ -54,6 +55,13 @@ def tool_name_fault(text: str) -> tuple[str, str] | None:
 def scope_fault(text: str) -> tuple[str, str] | None:
     """The same for a word in `tools`: a tool, or `tool:operation`, where an operation may be several words."""
     return None if _SCOPE.fullmatch(text) else tool_name_fault(text)
+
+
+def scope_faults(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Everything wrong with the words of `tools`."""
+    yield from (fault for name in names if (fault := scope_fault(name)) is not None)
+    if len(set(names)) < len(names):
+        yield "E_DOC_DUPLICATE", "A tool stands twice in `tools`."
 
 
 def model_fault(text: str) -> tuple[str, str] | None:

@@ -20,7 +20,7 @@ from ordain.core.plan.command import command_of, with_payload
 from ordain.core.plan.condition import CustomCondition, Precondition, StepCompleted
 from ordain.core.plan.expr import named
 from ordain.core.plan.failure import FailurePolicy, Fallback, Retry
-from ordain.core.plan.model import Action, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.model import Action, ForEach, NestedPlan, Parameter, Plan, Step, item_name
 from ordain.core.plan.refs import (
     KEPT,
     Index,
@@ -203,7 +203,7 @@ class _Template:
 
     def _step(self, step: Step) -> Step:
         """A step with values in place of parameters, and what it says of repeated steps said of what they became."""
-        item = step.for_each.name or "item" if step.for_each is not None else "item"
+        item = item_name(step)
         return replace(
             step,
             action=self._action(step, item),

@@ -13,8 +13,8 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.graph import Order, item_name, needs_of
-from ordain.core.plan.model import Plan, Step, all_steps, contract_of, nested_plan_of
+from ordain.core.plan.graph import Order, needs_of
+from ordain.core.plan.model import Plan, Step, all_steps, contract_of, item_name, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of

@@ -17,7 +17,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, nested_plan_of
+from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, item_name, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, Handed, PathRead, PathWritten, parts
 from ordain.core.plan.tool import (
@@ -135,7 +135,7 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
 def _operand_paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[str]:
     """The paths that a step names. A star is a character like any other where a tool gets it, and elsewhere makes a
     pattern."""
-    item = step.for_each.name or "item" if step.for_each is not None else "item"
+    item = item_name(step)
     bound = (part for part in paths_of(step, tools) if part.writes or part.expected)
     named = [part for part in bound if isinstance(part.value, str)]
     yield from (str(literal(path)) for path in _decided((part.value for part in named if part.exact), item))

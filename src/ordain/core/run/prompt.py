@@ -140,10 +140,6 @@ def _plan(setting: Setting) -> str:
     return "\n\n".join(one for one in said if one)
 
 
-def _task(setting: Setting) -> str:
-    return _of(setting).task
-
-
 def _criteria(setting: Setting) -> str:
     lines = "\n".join(f"- {one}" for one in _of(setting).criteria)
     return f"It is done well when:\n\n{lines}" if lines else ""
@@ -232,7 +228,7 @@ PARTS: dict[str, Callable[[Setting], str]] = {
     "agent": lambda setting: setting.agent,
     "plan": _plan,
     "step": lambda setting: f"# Your step: {one_line(setting.step.description)}",
-    "task": _task,
+    "task": lambda setting: _of(setting).task,
     "instructions": lambda setting: _of(setting).instructions or "",
     "criteria": _criteria,
     "contract": _contract,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_text
+from ordain.core.plan.graph import links, stores_of
 from ordain.core.plan.model import Action, Plan
 from ordain.core.plan.refs import as_text, as_variable, escaped, literal, part
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, argument_faults, definition_of
@@ -101,8 +102,6 @@ def items_in(value: Any) -> list[Any]:
 
 def referred_to(plan: Plan) -> frozenset[str]:
     """The steps of a plan whose results others refer to or ask about."""
-    from ordain.core.plan.graph import links, stores_of  # which knows payloads, which know commands
-
     stores = stores_of(plan)
     return frozenset(link.target for step in (*plan.steps, *plan.fallbacks) for link in links(step, stores))
 

@@ -102,14 +102,12 @@ def number_fault(value: float) -> tuple[str, str] | None:
     else:
         whole = math.isfinite(value) and value.is_integer()
         kept = math.isfinite(value) and (not whole or abs(value) <= INTEGER_MAX or abs(value) >= _EXPONENT_FORM_FROM)
-    return None if kept else ("E_DOC_NUMBER", f"The number {_shown(value)} can not be kept exactly.")
-
-
-def _shown(value: float) -> str:
+    if kept:
+        return None
     # Python refuses to write very long integers in decimal.
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"of {value.bit_length()} bits"
-    return str(value)
+    is_long = isinstance(value, int) and value.bit_length() > 128
+    shown = f"of {int(value).bit_length()} bits" if is_long else str(value)
+    return "E_DOC_NUMBER", f"The number {shown} can not be kept exactly."
 
 
 def strings(value: Any) -> Iterator[str]:

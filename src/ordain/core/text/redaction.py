@@ -564,14 +564,10 @@ def _views(data: bytes) -> Iterator[bytes]:
     if any(mark in data for mark in _UNSEEN_MARKS):
         patterns = [_UNSEEN, _UNSEEN_WITH_STRINGS] if compiled(_STRINGS).search(data) else [_UNSEEN]
     for pattern in patterns:
-        view = compiled(pattern).sub(_blank, data) if pattern is not None else data
+        view = compiled(pattern).sub(lambda found: b"\n" * len(found[0]), data) if pattern is not None else data
         for escaped in (b"\\n", b"\\r", b"\\t"):
             view = view.replace(escaped, b"\n\n")
         yield view
-
-
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b"\n" * len(found[0])
 
 
 def _marker(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.plan.model import ForEach
-from ordain.core.plan.name import name_fault, scope_fault
+from ordain.core.plan.name import name_fault, scope_faults
 from ordain.core.plan.words import read_duration
 from ordain.core.text.limit import DAY_MS, string_fault
 from ordain.core.text.problem import Problem, closest
@@ -395,14 +395,8 @@ def _fenced_list(field: Field, fence: Fence, problems: ProblemList) -> tuple[str
 def tools_value(field: Field, problems: ProblemList) -> tuple[str, ...] | None:
     """Names of tools; `none` alone allows none."""
     names = () if field.inline == "none" and not trimmed(field.body) else list_value(field, problems)
-    if names is None:
-        return None
-    for name in names:
-        fault = scope_fault(name)
-        if fault:
-            problems.add(*fault, line=field.line)
-    if len(set(names)) < len(names):
-        problems.add("E_DOC_DUPLICATE", "A tool stands twice in `tools`.", line=field.line)
+    for fault in scope_faults(names or ()):
+        problems.add(*fault, line=field.line)
     return names
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.plan.model import PLAN_VERSION, Parameter
-from ordain.core.plan.name import name_fault, scope_fault
+from ordain.core.plan.name import name_fault, scope_faults
 from ordain.core.text.limit import DEPTH_MAX, TIER_MAX
 from ordain.core.text.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, Locate, Path, ProblemList, ReadValue, nowhere
@@ -136,14 +136,19 @@ def _type(key: _Key) -> None:
 
 
 def _plan_version(key: _Key) -> int | None:
-    if not _whole(key.value):
-        key.wrong("E_PLAN_TYPE", "`plan_version` is not a whole number.", f"Write `plan_version: {PLAN_VERSION}`.")
+    detail = f"Plan version {key.value} is not known here; this version reads {PLAN_VERSION}."
+    return _number(key, 1, PLAN_VERSION, f"Write `plan_version: {PLAN_VERSION}`.", "E_PLAN_VERSION", detail)
+
+
+def _number(key: _Key, low: int, high: int, hint: str, code: str, beyond: str) -> int | None:
+    """A whole number; one outside of its limits has a problem of its own."""
+    if not isinstance(key.value, int) or isinstance(key.value, bool):
+        key.wrong("E_PLAN_TYPE", f"`{key.name}` is not a whole number.", hint)
         return None
-    if not 1 <= key.value <= PLAN_VERSION:
-        detail = f"Plan version {key.value} is not known here; this version reads {PLAN_VERSION}."
-        key.wrong("E_PLAN_VERSION", detail)
+    if not low <= key.value <= high:
+        key.wrong(code, beyond)
         return None
-    return int(key.value)
+    return key.value
 
 
 def _workspace_id(key: _Key) -> str | None:
@@ -172,23 +177,14 @@ def _texts(key: _Key, hint: str) -> tuple[str, ...] | None:
 
 def _tools(key: _Key) -> tuple[str, ...] | None:
     names = _texts(key, "Write `tools: [read_file, shell]`.")
-    for name in names or ():
-        fault = scope_fault(name)
-        if fault:
-            key.wrong(*fault)
-    if names and len(set(names)) < len(names):
-        key.wrong("E_DOC_DUPLICATE", "A tool stands twice in `tools`.")
+    for fault in scope_faults(names or ()):
+        key.wrong(*fault)
     return names
 
 
 def _tier(key: _Key) -> int | None:
-    if not _whole(key.value):
-        key.wrong("E_PLAN_TYPE", "`tier` is not a whole number.", "Write `tier: 0`, `tier: 1` or `tier: 2`.")
-        return None
-    if not 0 <= key.value <= TIER_MAX:
-        key.wrong("E_FIELD_VALUE", f"`tier` is {key.value}; 0 to {TIER_MAX} are allowed.")
-        return None
-    return int(key.value)
+    detail = f"`tier` is {key.value}; 0 to {TIER_MAX} are allowed."
+    return _number(key, 0, TIER_MAX, "Write `tier: 0`, `tier: 1` or `tier: 2`.", "E_FIELD_VALUE", detail)
 
 
 def _params(key: _Key) -> dict[str, Parameter] | None:
@@ -197,10 +193,6 @@ def _params(key: _Key) -> dict[str, Parameter] | None:
         key.value, dict[str, Parameter], locate=key.locate, problems=key.problems, path=path
     )
     return read
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 _CHECKS: dict[str, Callable[[_Key], Any]] = {
