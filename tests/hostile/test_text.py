@@ -57,6 +57,10 @@ PASSING = [
     "cat l\u0335s",  # overlaid
     "cat i\u0307n",  # a dot on a dot
     "cat /\u0301x",  # a mark on a sign
+    "bash de\U0001d159ploy.sh",  # a note without a head
+    "bash de\u200dploy.sh",  # a joiner
+    "bash de\u00a0ploy.sh",  # a blank that is none
+    "rm \u3164",  # a filler
 ]
 HONEST = [
     'git commit -m "\u041e\u0448\u0438\u0431\u043a\u0430 \u0441 \u043f\u0443\u0442\u0451\u043c"',

@@ -124,7 +124,8 @@ def letters(survey: Survey, facts: Facts) -> Iterator[Problem]:
             found |= dict.fromkeys(confusable_words(text, exact=True if text in commands else None))
         if found:
             more = f", and {len(found) - 3} more" if len(found) > 3 else ""
-            detail = f"These words have letters that pass for others: {', '.join(list(found)[:3])}{more}."
+            first = f"{', '.join(list(found)[:3])}{more}"
+            detail = f"These words have letters that pass for others, or that nobody sees: {first}."
             yield _problem("W_CONFUSABLE", detail, step)
 
 

@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import groupby
 
+from ordain.core.text.limit import FORBIDDEN
+
 _LOOKALIKES = frozenset("аАВсСԁԀеЕɡһНіІїјЈКӏӀМоОрРԛԚѕЅТуУѵѴԝԜхХҮүЗЬгαΑΒϲϹΕΖΗιΙϳΚκΜΝνΟοΡρΤΥυΧχγωϜօՕսՍոհցզյաԼցՏ")
 """Cyrillic, Greek and Armenian letters that are drawn as ASCII ones."""
 _LATIN_LOOKALIKES = frozenset("ıȷƄƅƖƧƨƷƼƽƿȜ")
@@ -132,9 +134,13 @@ def _passes_for_ascii(text: str, at: int) -> bool:
 
 
 def confusable_words(text: str, *, exact: bool | None = None) -> Iterator[str]:
-    """The words of a text that have such letters, those written as escapes, and what the first of them is."""
+    """The words of a text that have such letters, or what a machine reads and nobody sees, those written as escapes,
+    and what the first of them is."""
     places = confusable_places(text, exact=exact)
-    for word in re.finditer(r"\S+", text) if places else ():
+    if not text.isascii() and (exact or (exact is None and not any(map(str.isspace, text)))):
+        hidden = {at for at, one in enumerate(text) if is_hidden(one) and not (one.isascii() or FORBIDDEN.match(one))}
+        places |= hidden - spelling_places(text)
+    for word in re.finditer(r"[^ \t\r\n]+", text) if places else ():
         inside = [at for at in range(*word.span()) if at in places]
         if inside:
             shown = "".join(f"\\u{ord(one):04x}" if not one.isascii() else one for one in word[0][:80])
@@ -152,3 +158,74 @@ def ascii_hosts(text: str) -> tuple[str, ...]:
         except UnicodeError:
             found.append(f"{ascii(host)[1:-1]}, which is no host")
     return tuple(found)
+
+
+# --- Hidden ----------------------------------------------------------------------------------------------------------
+# What a terminal would not plainly show. Writing that people use (emoji, Persian, Indic scripts) stays readable.
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Unicode categories that do not show, or that change how other characters show."""
+_BLANKS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u2d7f\u3164\uffa0\ufffc"
+    "\U0001107f\U00011a47\U00011a99\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159"
+)
+"""Letters, marks and symbols that show nothing: joiners, fillers, blanks, inherent vowels, the empty braille cell, a
+note without a head."""
+_JOINERS = {"\u200c", "\u200d"}
+_EMOJI_STYLES = {"\ufe0e", "\ufe0f"}
+_SYMBOLS = ("So", "Sm", "Sk")
+_JOINING_SCRIPTS = (
+    "ARABIC ",
+    "BENGALI ",
+    "DEVANAGARI ",
+    "GUJARATI ",
+    "GURMUKHI ",
+    "KANNADA ",
+    "MALAYALAM ",
+    "MONGOLIAN LETTER",
+    "ORIYA ",
+    "SINHALA ",
+    "SYRIAC ",
+    "TAMIL ",
+    "TELUGU ",
+)
+"""Beginnings of the names of letters between which a joiner is spelling."""
+
+
+def is_hidden(character: str) -> bool:
+    """Whether a character shows nothing, or changes how others show."""
+    if unicodedata.category(character) in _HIDDEN or (character.isspace() and character != " "):
+        return True
+    return character in _BLANKS or _varies(character)
+
+
+def _varies(character: str) -> bool:
+    """Variation selectors: they show nothing themselves, and a run of them can carry any message."""
+    return "\ufe00" <= character <= "\ufe0f" or "\u180b" <= character <= "\u180f" or character >= "\U000e0100"
+
+
+def spelling_places(text: str) -> frozenset[int]:
+    """Where joiners and emoji styles are part of the writing, which only hide elsewhere."""
+    kinds = _JOINERS | _EMOJI_STYLES
+    return frozenset(at for at, one in enumerate(text) if one in kinds and _belongs(text, at))
+
+
+def _belongs(text: str, index: int) -> bool:
+    """Whether a joiner or an emoji style is part of the writing: between letters of joining scripts, inside or after
+    an emoji. Elsewhere it only hides."""
+    character, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
+    if character in _EMOJI_STYLES:
+        return _symbol(before) or after == "\u20e3"
+    if not before or not after:
+        return False
+    if before in _EMOJI_STYLES:
+        return _symbol(text[index - 2 : index - 1]) and _symbol(after)
+    return (_symbol(before) and _symbol(after)) or (_joining(before) and _joining(after))
+
+
+def _symbol(character: str) -> bool:
+    return character in ("‼", "⁉") or (not character.isascii() and unicodedata.category(character) in _SYMBOLS)
+
+
+def _joining(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_JOINING_SCRIPTS)
