@@ -1,7 +1,7 @@
 """From `[rules.NAME]` of `ordain.toml` to a rule: strict, with everything that is wrong with it.
 
 Whether its entries mean anything here, and whether it does what its examples say, is told where the tools are known
-(`core.list_check`).
+(`core/lint/settings.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """References to earlier results, `${…}`: where it is a reference, what it refers to, and where it is only text.
 
-Parameters and items of known lists are put in before a plan is hashed (`core.template`); references to results are
+Parameters and items of known lists are put in before a plan is hashed (`template`); references to results are
 read and checked, and not carried out by this version. A plan keeps its arguments as they were written, `$${` for a
 literal `${` included; `literal` takes the escape away when the call is made. Anything else with a dollar is literal.
 """

@@ -75,7 +75,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     parameters: tuple[ToolParameter, ...] = ()
     schema: Mapping[str, Any] | None = None
     """In place of parameters, for tools that are not built in: what is understood of the JSON Schema of its arguments
-    (`core.schema.understood`)."""
+    (`core/text/schema.py`)."""
     atomic: bool = False
     destructive: bool = False
     command: tuple[str, ...] = ()
@@ -300,7 +300,7 @@ def definition_digest(tools: tuple[ToolDefinition, ...]) -> str:
 
 
 # --- File tool -------------------------------------------------------------------------------------------------------
-# The definitions of the file tools that are built in; `adapters.file_tools` carries them out.
+# The definitions of the file tools that are built in; `adapters/tools/file.py` carries them out.
 
 _PATH = ToolParameter(name="path", kind="string", required=True, path=True, description="Relative to the workspace.")
 

@@ -24,7 +24,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str
     """As a run calls it: `outer/inner` in a nested plan."""
     kind: str
-    """What kind of work it is (`core.kind`)."""
+    """What kind of work it is (`kind_of`)."""
     agent: str = ""
     """Empty where nobody is named."""
     why: str = ""

@@ -2,7 +2,7 @@
 
 A rule names tools, in the words of the policy's lists, and may say what arguments must be like. It is used by its name,
 as `rule:NAME`, in any list: `[policy] allow`, `ask`, `deny`, `[guard] guarded`, `open`. Its examples are calls that it
-must match and calls that it must not (`core.rule_check`).
+must match and calls that it must not (`core/lint/settings.py`).
 
 What an argument is like is told by a text in which `*` and `**` stand for any characters, by a value that it equals, or
 by a list of these, of which one is enough. An argument that is left out, null or an empty list is like nothing. Doubt

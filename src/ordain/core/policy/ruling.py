@@ -7,13 +7,13 @@ worst effect. Rules look at the registry and the plan's bytes, never at prose. A
 - a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`, which in `deny` and
   `ask` also means `exec`;
 - `tool:operation`; `custom:NAME`, for custom actions of that type;
-- `agent:NAME`, who performs a task (`core.choosing`). It says nothing of the task's contract, which is a command;
+- `agent:NAME`, who performs a task (`choose`). It says nothing of the task's contract, which is a command;
 - `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
   paths that it does not name is not seen here;
-- `rule:NAME`, for the calls that a rule of the settings means (`core.call_rule`), by their arguments too.
+- `rule:NAME`, for the calls that a rule of the settings means (`core/policy/rule.py`), by their arguments too.
 
-The same lists judge calls that agents make outside of any plan (`core.guard`), where entries may also name tools that
-no plan can call (`core.tool.HOST_TOOL`). Entries that mean nothing are found in `core.list_check`.
+The same lists judge calls that agents make outside of any plan (`core/guard/call.py`), where entries may also name
+tools that no plan can call (`HOST_TOOL`). Entries that mean nothing are found in `core/lint/settings.py`.
 
 Doubt goes to the strict side. In `deny` and `ask` a pattern also means what lies beneath a path it matches, and
 `docs/**` also the directory `docs`; spellings that some file system takes for the same path are the same. A path that
@@ -49,8 +49,7 @@ from ordain.core.text.problem import Place, Problem
 # --- Judge -----------------------------------------------------------------------------------------------------------
 # Lists of entries, ready to be compared with effects: what is denied, what is asked about, what is let through.
 #
-# What the entries mean is told in `core.policy`. The same judge judges plans (`core.policy`) and single calls
-# (`core.guard`).
+# What the entries mean is said above. The same judge judges plans (`rule`) and single calls (`core/guard/call.py`).
 
 Rules = Mapping[str, CallRule]
 _NO_RULES: Rules = {}

@@ -113,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_memory_mib: int = SandboxLimits().memory_mib
     sandbox_tmp_mib: int = SandboxLimits().tmp_mib
     control: tuple[str, ...] = ()
-    """Patterns of files that no agent writes, besides those of `core.control`."""
+    """Patterns of files that no agent writes, besides those of `core/text/control.py`."""
     allow: tuple[str, ...] = ("reads",)
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -128,12 +128,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     """Who performs tasks that name nobody."""
     agent_for: Mapping[str, str] = {}
-    """Who performs tasks of a kind (`core.kind`) that name nobody."""
+    """Who performs tasks of a kind (`kind_of`) that name nobody."""
     agents: Mapping[str, Agent] = {}
     prompt: str = ""
-    """The template of prompts; ours where it is empty (`core.prompt`)."""
+    """The template of prompts; ours where it is empty (`core/run/prompt.py`)."""
     actions: Mapping[str, ToolDefinition] = {}
-    """The handlers of custom actions, by their names among the tools (`core.tool.handler_name`)."""
+    """The handlers of custom actions, by their names among the tools (`handler_name`)."""
     notify: tuple[str, ...] = ()
     """The command that is told when something waits for a person or has ended."""
     secret_env: tuple[str, ...] = SECRET_NAMES

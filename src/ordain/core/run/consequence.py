@@ -63,7 +63,7 @@ def _follows(last: LastPolicy) -> Consequence:
         case Fallback(steps=steps):
             return Consequence(to=StepState.WAITING, fallback=steps)
         case Escalate() | AskApproval() | Replan() | Recover():
-            # Who decides is a person, who may have a planner propose something (core.brief).
+            # Who decides is a person, who may have a planner propose something (core/report/brief.py).
             return Consequence(to=StepState.ESCALATED)
         case _:
             assert_never(last)

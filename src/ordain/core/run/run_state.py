@@ -1,6 +1,6 @@
 """One run as its events leave it: `RunState`, and what is known of each step.
 
-A RunState has one owner, which folds events into it in place (`core.state`): the cost of an event depends on what it
+A RunState has one owner, which folds events into it in place (`state`): the cost of an event depends on what it
 changes, never on the size of the plan. Adjectives (ready, blocked) are questions answered here, not columns.
 """
 

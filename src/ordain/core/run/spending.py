@@ -2,7 +2,7 @@
 
 Attempts and time are counted from what is recorded; tokens and money are what was reported. An account is folded from
 events and nothing else, and all its numbers are whole: money is counted in billionths of a dollar, so that sums are
-exact. Nothing here knows a run; `core.state` keeps the accounts, `core.budget` asks them.
+exact. Nothing here knows a run; `run_state` keeps the accounts, `budget` asks them.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class FilesProtected(StepFact, frozen=True, tag="files_protected"):
     of_plan: Mapping[str, ProtectedFile] = {}
     of_step: Mapping[str, ProtectedFile] = {}
     beside_plan: tuple[str, ...] | None = None
-    """What was there and would be tampering if it were new (`core.loading`), besides what is kept; None where nobody
+    """What was there and would be tampering if it were new (`LoadingRules`), besides what is kept; None where nobody
     looked, as before 0.2."""
     beside_step: tuple[str, ...] | None = None
 
