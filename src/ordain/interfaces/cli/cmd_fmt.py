@@ -48,7 +48,8 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
     result = FormResult(notation=to or source.notation, plan_id=plan_id(source.plan), changed_lines=lines)
     if check and lines:
         detail = f"{name} is not in form: {_told(lines, 'would change')}."
-        session.refused([_not_in_form(detail, document)], result)
+        command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
+        session.refused([Problem(code="E_DOC_FORM", detail=detail, command=command_line)], result)
         return REFUSED
     if session.json:
         if not (in_place or check):
@@ -63,11 +64,6 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
         else:
             click.echo(made, nl=False)
     return FINE
-
-
-def _not_in_form(detail: str, document: str) -> Problem:
-    command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
-    return Problem(code="E_DOC_FORM", detail=detail, command=command_line)
 
 
 def _told(lines: tuple[int, ...], verb: str) -> str:

@@ -211,13 +211,10 @@ def _reached(
             click.echo(f"Clients with a token: {', '.join(names)}.", err=True)
         else:
             click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
-            click.echo(_settings(address(listening), clients.lend()), err=True)
+            headers = {"Authorization": f"Bearer {clients.lend()}"}
+            settings = {"mcpServers": {"ordain": {"type": "http", "url": address(listening), "headers": headers}}}
+            click.echo(robot.to_json(settings).decode(), err=True)
         yield listening, hosts(listening, allowed), clients.holder
-
-
-def _settings(where: str, token: str) -> str:
-    headers = {"Authorization": f"Bearer {token}"}
-    return robot.to_json({"mcpServers": {"ordain": {"type": "http", "url": where, "headers": headers}}}).decode()
 
 
 @command(name="token")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ordain.core.approval.diff.difference import Comparison, Side
+from ordain.core.approval.diff.difference import Side
 from ordain.core.plan.canonical import short_id
 from ordain.core.policy.agent import AgentChoice
 from ordain.core.report.report import KeptOutput, Review, RunReport
@@ -229,14 +229,12 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
     found = session.app.diff(before, after)
     # Only what is stored is known to hold no secret.
     stored = found.old.lineage is not None and found.new.lineage is not None
-    lines = difference_lines(found, session.style)
-    return session.show(comparison_result(found), lines, next_=_following(found, new or old), exactly=stored)
-
-
-def _following(found: Comparison, document: str) -> list[str]:
-    if found.old.lineage is None or found.new.lineage is not None or found.difference.empty or document == "-":
-        return []
-    return [f"ordain revise {short_id(found.old.plan_id)} {shlex.quote(document)}"]
+    lines, document = difference_lines(found, session.style), new or old
+    # A stored plan can be replaced by what its document has become.
+    changed = found.old.lineage is not None and found.new.lineage is None and not found.difference.empty
+    command_line = f"ordain revise {short_id(found.old.plan_id)} {shlex.quote(document)}"
+    following = [command_line] if changed and document != "-" else []
+    return session.show(comparison_result(found), lines, next_=following, exactly=stored)
 
 
 def _side(session: Session, what: str, params: list[tuple[str, str]] | None) -> Side:

@@ -189,12 +189,9 @@ class LiveView:
         self._drawn_at = self._loop.time() + FIRST_S - APART_S
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
             self._loop.add_signal_handler(signal.SIGWINCH, self._wake)
-            # Not by way of the loop, where a drawing that is due would come first.
-            self._before = signal.signal(signal.SIGCONT, self._continued)
-
-    def _continued(self, *_: object) -> None:
-        """The process was stopped (Ctrl-Z), and a shell has written to the terminal since."""
-        self._region.forget()
+            # After a stop (Ctrl-Z) a shell has written to the terminal. Not by way of the loop, where a drawing that is
+            # due would come first.
+            self._before = signal.signal(signal.SIGCONT, lambda *_: self._region.forget())
 
     def _ours(self) -> bool:
         """Whether the terminal takes something, and nobody has put us into the background there."""

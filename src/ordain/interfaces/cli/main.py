@@ -179,13 +179,9 @@ def main(ctx: click.Context, workspace: str | None) -> None:
 
     Start with: ordain run DOCUMENT
     """
-    _speak_utf8()
-    ctx.obj = workspace
-
-
-def _speak_utf8() -> None:
-    """Begin again in UTF-8 where the locale is another: a command or path must be the bytes that were approved, and
-    whatever is shown must be showable, wherever it runs."""
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # Begin again in UTF-8 where the locale is another: a command or path must be the bytes that were approved, and
+        # whatever is shown must be showable, wherever it runs.
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-P", "-X", "utf8", "-m", "ordain", *sys.argv[1:]])
+    ctx.obj = workspace

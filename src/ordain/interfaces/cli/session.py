@@ -340,8 +340,9 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
         raise
     except Exception as error:
-        if _terminal_gone(session, error):
-            return INTERRUPTED  # and with it whoever could be told
+        gone = isinstance(error, OSError) and error.errno == errno.EIO and not sys.stdout.isatty()
+        if gone and (session.terminal or session.interrupted):
+            return INTERRUPTED  # the terminal is gone, and with it whoever could be told
         return tell_bug(session, error)
     finally:
         session.close()
@@ -355,12 +356,6 @@ def tell_bug(session: Session, error: BaseException) -> int:
         click.echo(visible(line), err=True)
     session.refused([robot.bug(error)])
     return BUG
-
-
-def _terminal_gone(session: Session, error: Exception) -> bool:
-    """Whether it failed because there is no terminal any more to write to or to read from."""
-    failed = isinstance(error, OSError) and error.errno == errno.EIO
-    return failed and (session.terminal or session.interrupted) and not sys.stdout.isatty()
 
 
 def _tell_interrupted(session: Session) -> None:

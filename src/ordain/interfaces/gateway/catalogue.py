@@ -151,9 +151,7 @@ class Catalogue:
         if said.first is not None and link.greeted and link is not self._own:
             self._front.keep(link.name, {"greeting": link.greeted, "tools": said.entries})
         link.known_at = said.at
-        link.tools = {
-            one["name"]: one for one in said.entries if isinstance(one, dict) and isinstance(one.get("name"), str)
-        }
+        link.tools = {one["name"]: one for one in filter(_is_named, said.entries)}
 
     def _name_tools(self) -> list[Any]:
         """All tools as they are told; from now on they are known by these names."""
@@ -208,6 +206,10 @@ class Catalogue:
         return _Listing(entries, first, at)
 
 
+def _is_named(said: Any) -> bool:
+    return isinstance(said, dict) and isinstance(said.get("name"), str)
+
+
 def _is_ours(uri: str) -> bool:
     return uri.strip().casefold().startswith(_OURS)
 
@@ -220,7 +222,7 @@ def mangled(name: str) -> str:
 def named(lists: Iterable[ServerListing]) -> tuple[dict[str, ListedEntry], list[str]]:
     """What there is, by the names for clients, in order; and what cannot be named, because even its longer name is
     another's."""
-    lists = [ServerListing(one.server, [said for said in one.entries if _name(said) is not None]) for one in lists]
+    lists = [ServerListing(one.server, list(filter(_is_named, one.entries))) for one in lists]
     ours = {mangled(said["name"]) for one in lists if one.server == OWN for said in one.entries}
     had = Counter(name for one in lists for name in {mangled(said["name"]) for said in one.entries})
     begins = {one.server: f"{mangled(one.server)}{_SERVED}" for one in lists if one.server != OWN}
@@ -239,11 +241,6 @@ def named(lists: Iterable[ServerListing]) -> tuple[dict[str, ListedEntry], list[
             else:
                 found[name] = ListedEntry(server, said)
     return found, left_out
-
-
-def _name(said: Any) -> str | None:
-    name = said.get("name") if isinstance(said, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def merged_list(key: str, entries: Sequence[Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

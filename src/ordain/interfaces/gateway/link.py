@@ -163,7 +163,8 @@ class ServerLink:
     def _greeted(self, said: Message) -> None:
         result = said.get("result")
         if not isinstance(result, dict):
-            raise Unreached(f"does not take up the session: {_words(said)}")
+            why = params_of({"params": said.get("error")}).get("message", "it says no")
+            raise Unreached(f"does not take up the session: {str(why)[:200]}")
         self._note(result)
         self.greeted = result
 
@@ -322,8 +323,3 @@ class ServerLink:
         asked = self._asked.pop(own, None) or self._late.pop(own, None)
         if asked is not None:
             await asked.answered(message)
-
-
-def _words(answered: Message) -> str:
-    said = answered.get("error")
-    return str(params_of({"params": said}).get("message", "it says no"))[:200]

@@ -134,8 +134,8 @@ class Relay:
             return
         elif "method" in message:
             self._notified(message)
-        else:
-            self._answered(message)
+        elif (wanted := self._wanted.pop(str(message.get("id")), None)) is not None:
+            wanted.link.send({**message, "id": wanted.id})
 
     async def close(self) -> None:
         """End the session and everything that was started for it."""
@@ -261,11 +261,6 @@ class Relay:
             listening.end()
         elif (task := self._tasks.get(request)) is not None:
             task.cancel()
-
-    def _answered(self, message: Message) -> None:
-        wanted = self._wanted.pop(str(message.get("id")), None)
-        if wanted is not None:
-            wanted.link.send({**message, "id": wanted.id})
 
     # --- From servers ------------------------------------------------------------------------------------------------
 

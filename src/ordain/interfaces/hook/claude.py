@@ -95,7 +95,8 @@ def answer_hook(data: bytes, options: Options) -> HookAnswer:
         return denial(_failure(f"what the host said cannot be read ({error})"))
     try:
         if options.state is not None:
-            os.environ["ORDAIN_HOME"] = _with_home(options.state)
+            home = pwd.getpwuid(os.getuid()).pw_dir if options.state.startswith("~/") else ""
+            os.environ["ORDAIN_HOME"] = f"{home}{options.state[1:]}" if home else options.state
         return _inside(asked, options) if at_a_door() else _outside(asked, options)
     except Refused as refused:
         return denial(refused_words(refused.problems[0]))
@@ -137,10 +138,6 @@ def _outside(asked: HookRequest, options: Options) -> HookAnswer:
         if (answer := _judged_from(start, asked, options)).text:
             return answer
     return NOTHING
-
-
-def _with_home(path: str) -> str:
-    return f"{pwd.getpwuid(os.getuid()).pw_dir}{path[1:]}" if path.startswith("~/") else path
 
 
 def _refuse_missing(state: str | None) -> None:

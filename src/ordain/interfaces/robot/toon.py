@@ -95,6 +95,7 @@ def _step_row(step: Mapping[str, Any]) -> Row:
 def _planned_rows(data: Mapping[str, Any]) -> list[Row]:
     run = data.get("run")
     states = {step["id"]: step["state"] for step in run["steps"]} if run is not None else {}
+    strategies = [(step.get("verification") or {}).get("strategy") or {} for step in data["plan"]["steps"]]
     return [
         {
             "number": number,
@@ -102,16 +103,11 @@ def _planned_rows(data: Mapping[str, Any]) -> list[Row]:
             "state": states.get(step["id"]),
             "needs": " ".join(step["needs"]),
             "type": step["action"]["type"],
-            "verified": _verified(step),
+            "verified": strategy.get("command") or strategy.get("type"),
             "description": step["description"],
         }
-        for number, step in enumerate(data["plan"]["steps"], 1)
+        for number, (step, strategy) in enumerate(zip(data["plan"]["steps"], strategies, strict=True), 1)
     ]
-
-
-def _verified(step: Mapping[str, Any]) -> str | None:
-    strategy = (step.get("verification") or {}).get("strategy")
-    return None if strategy is None else strategy.get("command") or strategy.get("type")
 
 
 def _plan_row(plan: Mapping[str, Any]) -> Row:
@@ -120,12 +116,6 @@ def _plan_row(plan: Mapping[str, Any]) -> Row:
     return {
         **{name: plan[name] for name in names},
         "run_id": run["run_id"] if run is not None else plan["last_run"],
-        "passed": _passed(run),
+        # What `--json` tells of a plan holds no run but one that is open.
+        "passed": f"{sum(step['state'] == 'passed' for step in run['steps'])}/{len(run['steps'])}" if run else None,
     }
-
-
-def _passed(run: Mapping[str, Any] | None) -> str | None:
-    """How many steps of an open run have passed, of how many; what `--json` tells of a plan holds no other."""
-    if run is None:
-        return None
-    return f"{sum(step['state'] == 'passed' for step in run['steps'])}/{len(run['steps'])}"

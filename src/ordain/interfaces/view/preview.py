@@ -26,9 +26,8 @@ from ordain.core.plan.refs import literal, references
 from ordain.core.plan.tool import HANDLER, action_kind
 from ordain.core.plan.value import PlanId, StepId
 from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
-from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND, NotBound
+from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND
 from ordain.core.policy.effect import PlannedEffect
-from ordain.core.policy.settings import Limits
 from ordain.core.report.report import Review, Since, StepReport
 from ordain.core.report.simulation import SimulatedStep
 from ordain.core.run.step_event import StepState
@@ -76,7 +75,7 @@ _TASK_SHOWN = frozenset(["type", "task", "agent"])
 
 def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
     """A plan as an approver must see it. `detail` is quiet, normal or verbose."""
-    plan = review.plan
+    plan, limits = review.plan, review.limits
     reports = {report.id: report for report in review.run.steps} if review.run is not None else {}
     yield f"{style.bold('Plan:')} {visible(plan.title)}"
     if detail == "quiet":
@@ -107,9 +106,11 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     if review.since is not None:
         yield ""
         yield from _since_lines(review.since, review.plan_id, style)
-    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure)
+    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, limits.on_failure)
     if detail == "verbose":
-        yield from _limit_lines(review.limits)
+        own, contract = write_duration(limits.step_timeout_ms), write_duration(limits.contract_timeout_ms)
+        yield f"  By default:  {limits.concurrency} steps at once, {own} a step,"
+        yield f"               {contract} a contract, environment {' '.join(limits.env)}"
     yield ""
     yield from _effect_lines(review, style)
     if review.notices:
@@ -176,11 +177,6 @@ def _plan_lines(
     if plan.budget is not None:
         yield f"  Budget:      {budget_words(plan.budget)}"
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
-
-
-def _limit_lines(limits: Limits) -> Iterator[str]:
-    yield f"  By default:  {limits.concurrency} steps at once, {write_duration(limits.step_timeout_ms)} a step,"
-    yield f"               {write_duration(limits.contract_timeout_ms)} a contract, environment {' '.join(limits.env)}"
 
 
 # --- Steps -----------------------------------------------------------------------------------------------------------
@@ -445,13 +441,6 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
         yield from _bound_lines(review, style)
 
 
-def _not_bound_lines(not_bound: Sequence[NotBound], style: Style) -> Iterator[str]:
-    """What may be another when the plan runs, although its commands read it."""
-    for number, one in enumerate(not_bound):
-        head = style.warn("NOT bound:") if not number else " " * len("NOT bound:")
-        yield f"  {head} {one.reason}: {_first(one.first, one.count)}"
-
-
 def _first(names: Sequence[str], count: int) -> str:
     if count <= len(names):
         return visible(", ".join(names), exact=True)
@@ -472,7 +461,10 @@ def _bound_lines(review: Review, style: Style) -> Iterator[str]:
     if base.git_head is not None:
         parts.append(f"commit {base.git_head[:12]}")
     yield f"  {style.bold('Bound to:')} this directory, {', '.join(parts)}"
-    yield from _not_bound_lines(review.not_bound, style)
+    for number, one in enumerate(review.not_bound):
+        # What may be another when the plan runs, although its commands read it.
+        head = style.warn("NOT bound:") if not number else " " * len("NOT bound:")
+        yield f"  {head} {one.reason}: {_first(one.first, one.count)}"
     if review.signature_required:
         yield f"  {style.bold('Signature:')} an enrolled key must sign"
     yield f"  {style.bold('Ledger:')} {review.ledger_size}:{review.ledger_head}"
