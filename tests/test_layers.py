@@ -154,6 +154,14 @@ def test_no_modules_import_each_other_in_a_ring():
     assert wanted == {}
 
 
+def test_no_command_imports_another():
+    commands = {name: path for name, path in modules().items() if name.startswith("ordain.interfaces.cli.cmd_")}
+    assert commands
+    for name, path in commands.items():
+        others = imports(path) & commands.keys() - {name}
+        assert not others, f"{name} imports {others}: what commands share is in `session`, `terminal` or beside them"
+
+
 def test_the_root_holds_the_entry_and_the_public_names_only():
     found = {path.name for path in (SOURCE / "ordain").glob("*.py")}
     assert found == {"__init__.py", "__main__.py"}
