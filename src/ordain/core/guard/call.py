@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import canonical_bytes, short_id
 from ordain.core.plan.command import command_of
@@ -198,13 +197,12 @@ def _callers(call: Call, plan: Plan) -> Iterator[tuple[Step, bool]]:
     asked = _canonical(call.args)
     for step in all_steps(plan):
         command = command_of(step.action)
-        action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
+        action = step.action
+        if command is not None:
+            env = {"env": command.env} if command.env else {}
+            action = call_action(SHELL.name, {"command": command.command, **env})
         if isinstance(action, CallTool) and tool_name(action) == call.tool:
             yield step, asked is not None and _canonical(action.args) == asked
-
-
-def _arguments(command: RunCommand) -> dict[str, Any]:
-    return {"command": command.command, **({"env": command.env} if command.env else {})}
 
 
 def _canonical(args: Mapping[str, Any]) -> bytes | None:

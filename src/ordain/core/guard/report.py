@@ -123,6 +123,16 @@ class _ToolCount:
             said = "", one.kept, one.refused
         self.abouts[said] = self.abouts.get(said, 0) + 1
 
+    def counts(self) -> dict[str, Any]:
+        """What is told of tools and agents alike."""
+        return {
+            "calls": self.calls,
+            "refused": self.refused,
+            "sessions": len(self.sessions),
+            "first": self.first,
+            "last": self.last,
+        }
+
 
 class SightingReport:
     """Adds up sightings between two instants."""
@@ -170,16 +180,7 @@ class SightingReport:
             incomplete=incomplete,
             tools=tuple(_tool(name, seen, today[name], in_plans) for name, seen in tools),
             agents=tuple(
-                AgentSeen(
-                    agent=name,
-                    calls=seen.calls,
-                    refused=seen.refused,
-                    sessions=len(seen.sessions),
-                    tools=dict(seen.others.most_common()),
-                    first=seen.first,
-                    last=seen.last,
-                )
-                for name, seen in agents
+                AgentSeen(agent=name, tools=dict(seen.others.most_common()), **seen.counts()) for name, seen in agents
             ),
             suggestions=suggestions,
             toml=together(suggestions, opened),
@@ -196,16 +197,12 @@ def _tool(name: str, seen: _ToolCount, today: Today, in_plans: Mapping[str, int]
         tool=name,
         effect=definition.effect.value if definition is not None else seen.effect,
         destructive=definition.destructive if definition is not None else seen.destructive,
-        calls=seen.calls,
-        refused=seen.refused,
         codes=dict(seen.codes.most_common()),
         agents=dict(seen.others.most_common()),
-        sessions=len(seen.sessions),
-        first=seen.first,
-        last=seen.last,
         open_now=today.open_now,
         examples=tuple([about for about, _ in said.most_common() if about][:EXAMPLES_MAX]),
         plans=in_plans.get(name, 0),
+        **seen.counts(),
     )
 
 

@@ -64,6 +64,7 @@ def sighted(
     named = msgspec.structs.replace(call, tool=_said(call.tool, clean))
     problem = refusal_of(named, judged, cover, same)
     met = Met(judged=judged, problem=problem, refused=mode is Mode.ENFORCE, cover=cover, same=same)
+    about = json.dumps(call.args, ensure_ascii=False, default=str) if not unbearable(call.args) else ""
     sighting = Sighting(
         at=at,
         agent=_said(agent, clean),
@@ -76,13 +77,9 @@ def sighted(
         effect=call.definition.effect.value if call.definition is not None else "",
         destructive=call.definition is None or call.definition.destructive,
         kept=bool(call.kept),
-        about=_said(_written(call), clean, ABOUT_MAX),
+        about=_said(about, clean, ABOUT_MAX),
     )
     return met, sighting
-
-
-def _written(call: Call) -> str:
-    return json.dumps(call.args, ensure_ascii=False, default=str) if not unbearable(call.args) else ""
 
 
 def _said(text: str, clean: Callable[[str], str], most: int = NAME_LENGTH_MAX) -> str:

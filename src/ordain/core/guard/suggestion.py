@@ -29,6 +29,7 @@ OFTEN_CALLS = 5
 SHARE = 0.5
 """What part of a tool's calls a rule must let through to be worth suggesting."""
 _VALUE_MAX = 80
+_SINGLE = (str, int, float, bool)
 
 _READING = re.compile(r"(?:get|list|read|search|find|show|describe|count|lookup|view|check|status)(?:[_\-A-Z]|$)")
 """How the names of operations begin that sound as if they only read."""
@@ -177,7 +178,7 @@ def _plain(path: str) -> bool:
 
 def _narrow(name: str, calls: Sequence[Made], of: int) -> Suggestion | None:
     """A rule for the calls that have one argument in common, where those are many."""
-    whole = [one for one in calls if one.whole and all(map(_single, one.args.values()))]
+    whole = [one for one in calls if one.whole and all(isinstance(value, _SINGLE) for value in one.args.values())]
     (key, wanted), count = _commonest((one.args, one.count) for one in whole)
     alike = [one.args for one in whole if _like(one.args.get(key), wanted)]
     others = [one.args for one in whole if not _like(one.args.get(key), wanted)]
@@ -230,10 +231,6 @@ def _likes(value: str) -> Iterator[str]:
 
 def _like(value: Any, wanted: str) -> bool:
     return isinstance(value, str) and wanted in _likes(value)
-
-
-def _single(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool)
 
 
 # --- As lines --------------------------------------------------------------------------------------------------------

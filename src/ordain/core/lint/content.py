@@ -50,15 +50,12 @@ def texts(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def lengths(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """No text is longer than a document's may be; arguments have a rule of their own."""
     for step, value in _in_doubt(survey):
-        for text in _strings(value, _arguments(step)):
+        arguments = payload(step.action) if step is not None and command_of(step.action) is None else None
+        for text in _strings(value, arguments):
             fault = string_fault(text)
             if fault is not None and fault[0] == "E_DOC_TOO_LARGE":
                 yield _problem(*fault, step)
                 break
-
-
-def _arguments(step: Step | None) -> Any:
-    return payload(step.action) if step is not None and command_of(step.action) is None else None
 
 
 def _in_doubt(survey: Survey) -> Iterator[tuple[Step | None, Any]]:

@@ -106,25 +106,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def difference(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition], settings: Settings = DEFAULTS) -> Difference:
     """What changed from one plan to the other; `tools` says what calls would do."""
-    found = _plans(old, new)
-    return Difference(
-        fields=found.fields,
-        steps=found.steps,
-        fallbacks=found.fallbacks,
-        concerns=concerns(old, new, tools, settings),
-    )
+    found = msgspec.structs.asdict(_plans(old, new))
+    return Difference(**found, concerns=concerns(old, new, tools, settings))
 
 
 def summary(found: PlanDifference) -> str:
     """How much changed, in one sentence."""
     lists = (found.steps, found.fallbacks)
-    counts = [
-        (sum(len(one.added) for one in lists), "added"),
-        (sum(len(one.removed) for one in lists), "removed"),
-        (sum(len(one.changed) for one in lists), "changed"),
-        (sum(len(one.renamed) for one in lists), "renamed"),
-        (sum(len(one.moved) for one in lists), "moved"),
-    ]
+    words = ("added", "removed", "changed", "renamed", "moved")
+    counts = [(sum(len(getattr(one, word)) for one in lists), word) for word in words]
     said = ", ".join(f"{count} step{'s' * (count != 1)} {word}" for count, word in counts if count)
     fields = f"; {len(found.fields)} of the plan's own fields changed" if found.fields else ""
     return f"In all: {said or 'no step is different'}{fields}."

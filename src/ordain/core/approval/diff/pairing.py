@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -84,12 +85,8 @@ def pair(old: Sequence[Step], new: Sequence[Step]) -> Pairing:
     )
 
 
-def _without_name(step: Step) -> Step:
-    return msgspec.structs.replace(step, id=StepId(""), needs=())
-
-
-def _without_words(step: Step) -> Step:
-    return msgspec.structs.replace(step, id=StepId(""), needs=(), description="")
+_without_name = partial(msgspec.structs.replace, id=StepId(""), needs=())
+_without_words = partial(_without_name, description="")
 
 
 def _renamed(
