@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ordain.adapters.process.shell_text import ShellText
-from ordain.core.approval.diff.pairing import is_same_work, work_of
+from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import Plan, all_steps
 from ordain.core.policy.bound_file import command_texts
@@ -38,7 +38,7 @@ def test_what_is_the_same_work(new: str, old: str, same: bool) -> None:
 def is_same(new: Plan, old: Plan) -> bool:
     texts = [*command_texts(all_steps(new)), *command_texts(all_steps(old))]
     scripts = ShellText().scripts(texts)
-    return is_same_work(work_of(new, scripts), work_of(old, scripts))
+    return is_same_work(work_of(new, scripts), work_of(old, scripts), checks_of(new, scripts))
 
 
 OLD = ("rm -rf build", "git push origin main", "echo done")
@@ -79,3 +79,11 @@ def test_a_program_is_compared_with_a_command_and_unknown_words_by_their_values(
     assert not is_same(plan(step("a", run='X=a; rm "$X"')), plan(step("a", run='X=b; rm "$X"')))
     assert is_same(plan(step("a", run='X=a; rm "$X"')), plan(step("a", run="X=a;  rm ${X}")))
     assert not is_same(plan(step("a", run="echo a > b")), plan(step("a", run="echo a > c")))
+
+
+def test_what_was_rejected_is_the_same_in_contracts() -> None:
+    old = doing("ab")
+    assert is_same(plan(step("x", run="true", contract="make a"), step("y", run="make b", contract="true")), old)
+    assert is_same(plan(step("x", run="make z", contract="make a && make b")), old)
+    assert not is_same(plan(step("x", run="make z", contract="make a")), old)
+    assert not is_same(plan(step("x", run="make z", contract="make a")), doing("a")), "what is looked at is not done"

@@ -14,7 +14,7 @@ import msgspec
 
 from ordain.app.review import Params, Reviews, plan_or_refuse
 from ordain.core.approval.approval import Principal
-from ordain.core.approval.diff.pairing import is_same_work, work_of
+from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.lineage import TRANSITIONS, PlanState, Rejection, Stage
 from ordain.core.lint.unsupported import not_yet_refused
@@ -205,13 +205,14 @@ class Proposals:
     def _rejected_alike(self, plan: Plan, by: Principal, stream: str) -> tuple[Rejection, ...]:
         """The rejections of other plans that this agent proposed and that were this one in other words."""
         found: list[Rejection] = []
-        work = work_of(plan, self._here.scripts(plan))
+        scripts = self._here.scripts(plan)
+        work, checks = work_of(plan, scripts), checks_of(plan, scripts)
         for one in self._here.ledger.plans(newest=LOOKED_BACK):
             for rejection in one.state.rejections if one.stream != stream else ():
                 with suppress(Refused):  # one that cannot be read is like no other
                     if by.name in one.state.prepared_by.get(rejection.plan_id, ()):
                         old = self._here.records.plan(one.stream, rejection.plan_id)
-                        if is_same_work(work, work_of(old, self._here.scripts(old))):
+                        if is_same_work(work, work_of(old, self._here.scripts(old)), checks):
                             found.append(rejection)
         return tuple(found)
 

@@ -18,7 +18,7 @@ import msgspec
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.command import Program, command_of, program_of
-from ordain.core.plan.model import Plan, Step, all_steps, nested_plan_of
+from ordain.core.plan.model import Plan, Step, all_steps, contract_of, nested_plan_of
 from ordain.core.plan.value import StepId
 from ordain.core.policy.program import bare, handed_text, unwrapped
 from ordain.core.policy.script import Script, argument_script
@@ -134,6 +134,12 @@ def work_of(plan: Plan, scripts: Mapping[str, Script]) -> frozenset[Any]:
     return frozenset({one for one, idle in found if not idle} or {one for one, _ in found})
 
 
+def checks_of(plan: Plan, scripts: Mapping[str, Script]) -> frozenset[Any]:
+    """What the contracts of a plan do, which are commands too."""
+    texts = (contract.command for step in all_steps(plan) if (contract := contract_of(step)) is not None)
+    return frozenset(one for text in texts if text in scripts for one, _ in _commands(scripts[text], {}))
+
+
 def _deeds(step: Step, scripts: Mapping[str, Script]) -> Iterator[tuple[Any, bool]]:
     """What a step does, and whether that is nothing to speak of."""
     command, program = command_of(step.action), program_of(step.action)
@@ -144,7 +150,10 @@ def _deeds(step: Step, scripts: Mapping[str, Script]) -> Iterator[tuple[Any, boo
         if nested_plan_of(step) is None:
             yield canonical_bytes(step.action), False
         return
-    env = (command or program or Program(argv=())).env
+    yield from _commands(script, (command or program or Program(argv=())).env)
+
+
+def _commands(script: Script, env: Mapping[str, str]) -> Iterator[tuple[Any, bool]]:
     values = *sorted(env.items()), *(pair for one in script.commands for pair in one.assignments)
     for one in script.commands:
         words = unwrapped(one.words)
@@ -155,11 +164,11 @@ def _deeds(step: Step, scripts: Mapping[str, Script]) -> Iterator[tuple[Any, boo
             yield (name, *words[1:], *more, *(one.outputs if name in _IDLE else ())), name in _IDLE and not one.outputs
 
 
-def is_same_work(new: AbstractSet[Any], old: AbstractSet[Any]) -> bool:
+def is_same_work(new: AbstractSet[Any], old: AbstractSet[Any], checks: AbstractSet[Any] = frozenset()) -> bool:
     """Whether what a plan does is what another one did: four fifths of it is the old one's; or it has all of two or
-    more things that the old one did; or it has four fifths of them, and at most twice as many and two more, so that
-    trifles around them hide nothing. Of up to four, all must be equal."""
+    more things that the old one did, be it in its contracts; or it has four fifths of them, and at most twice as many
+    and two more, so that trifles around them hide nothing. Of up to four, all must be equal."""
     common = 5 * len(new & old)
-    whole = len(old) > 1 and old <= new
+    whole = len(old) > 1 and old <= new | checks
     padded = len(new) <= 2 * len(old) + 2
     return common >= 4 * len(new) or whole or (padded and common >= 4 * len(old))
