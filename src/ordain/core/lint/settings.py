@@ -340,10 +340,8 @@ def _unlike(
 
 
 # --- Remark ----------------------------------------------------------------------------------------------------------
-# What a person should know of settings before trusting them: nothing is wrong, and it may not be what they want.
-#
-# Pure. What is wrong is in `core.list_check`; here is what counts no longer, what is open as a whole, and names that
-# may be misspelt or may be newer than this version.
+# What a person should know of settings before trusting them: nothing is wrong, and it may not be what they want. What
+# counts no longer, what is open as a whole, and names that may be misspelt or newer than this version.
 
 _OWN_SERVER = "ordain"
 """What our own server is called in the settings of agents' hosts."""
@@ -375,16 +373,11 @@ def remarks(before: Settings | None, now: Settings) -> Iterator[str]:
 
 def _of_hosts(settings: Settings) -> Iterator[str]:
     """Names of a host's own tools that mean less than they seem to, or nothing as far as is known here."""
-    lists = {
-        "[policy] ask": settings.ask,
-        "[policy] deny": settings.deny,
-        "[guard] guarded": settings.guarded,
-        "[guard] open": settings.open_calls,
-        **{f"[rules.{name}] tools": rule.tools for name, rule in settings.rules.items()},
-    }
     begins = operation_name(CLAUDE_CODE, "")
-    for where, entries in lists.items():
-        for entry in entries:
+    for name, entries in _lists(settings).items():
+        section, _, key = name.rpartition(".")
+        where = f"[{section}] {key}"
+        for entry in entries if name != "policy.allow" else ():
             tool = entry.removeprefix(begins)
             if not entry.startswith(begins) or not HOST_TOOL.fullmatch(entry):
                 continue
