@@ -5,6 +5,7 @@ Python looks for modules first in the directory that it is started in with `-m`.
 an agent can leave one for us to load; so that directory is taken out before anything more is loaded.
 """
 
+import atexit
 import gc
 import sys
 
@@ -18,6 +19,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 def main() -> None:
     """Do what the words of the command line say."""
     gc.set_threshold(20_000, 20, 20)  # what is imported stays: looking through it every 700 objects finds nothing
+    atexit.register(gc.freeze)  # nor does Python's own last look through it
     if sys.argv[1:3] == ["guard", "hook"]:
         from ordain.interfaces.hook.entry import enter
 

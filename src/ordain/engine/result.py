@@ -57,6 +57,7 @@ class Results:
         self._begun_with: dict[StepId, dict[str, StepId]] = {}
         """Of steps that have begun and refer to stored data: which step had stored each key by then."""
         self._keys: dict[StepId, str] = {}
+        self._refers: dict[StepId, bool] = {}
 
     # --- What a step gave ----------------------------------------------------------------------------------------
 
@@ -107,8 +108,12 @@ class Results:
 
     def refers(self, step_id: StepId) -> bool:
         """Whether what a step does depends on what others gave."""
-        values = payload(self._state.step(step_id).action)
-        return bool(values) and next(references(values, self._item_name(step_id)), None) is not None
+        known = self._refers.get(step_id)
+        if known is None:  # it is asked several times before each attempt, and the plan stays as it is
+            values = payload(self._state.step(step_id).action)
+            known = bool(values) and next(references(values, self._item_name(step_id)), None) is not None
+            self._refers[step_id] = known
+        return known
 
     @cached_property
     def referred(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +39,8 @@ class _Stored(msgspec.Struct):
     fold: int = 1
 
 
-_decoder, _states = msgspec.json.Decoder(_Stored), msgspec.json.Decoder(PlanState)
+_decoder = msgspec.json.Decoder(_Stored)
+_states = cache(lambda: msgspec.json.Decoder(PlanState))
 
 
 def stand(connection: apsw.Connection, stream: str) -> tuple[int, chain.Tip, int] | None:
@@ -95,7 +97,7 @@ def summary_of(connection: apsw.Connection, opened: int, stored: bytes) -> PlanS
     with suppress(msgspec.DecodeError, TypeError):
         found = _decoder.decode(stored)
         if found.fold == database.FOLD:
-            return PlanSummary(stream=found.stream, state=_states.decode(found.state))
+            return PlanSummary(stream=found.stream, state=_states().decode(found.state))
     named = database.first(connection, "SELECT stream FROM streams WHERE opened = ?", (opened,))
     summary = None
     for recorded in events_after(connection, named[0], 0) if named else ():

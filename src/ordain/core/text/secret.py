@@ -263,8 +263,14 @@ def secrets_within(text: str) -> list[str]:
 
 def may_name(name: str, patterns: Sequence[str]) -> bool:
     """Whether the settings let a plan refer to the variable of this name."""
+    return bool(patterns) and _any_of(tuple(patterns)).fullmatch(name) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for them all: every variable of the environment is compared with each."""
     written = (re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns)
-    return any(re.fullmatch(one, name, re.IGNORECASE) for one in written)
+    return re.compile("|".join(written), re.IGNORECASE)
 
 
 def filled_secrets(text: str, secret: Secret) -> str:

@@ -248,7 +248,9 @@ def make_outcome(
     its end and not part of it. `hidden` is where secrets are in the whole, where that was looked for before."""
     sink = run.sink
     held: Exact = data
-    if whole is None:
+    if whole is None and not size:
+        output, hidden = sink.output(b""), ()
+    elif whole is None:
         output, hidden = sink.output(data, size), sink.hidden((data,), whole=size == len(data))
     elif whole.parts is not None and run.journal.has_room(whole.size):
         output, held = sink.artifact(data, whole)
