@@ -26,6 +26,7 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, RunId
 from ordain.core.policy.agent import Agent
+from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.run.event import PlanPrepared, RunOpened, RunStarted
 from ordain.core.run.run_state import RunState
@@ -49,6 +50,8 @@ CHAIN_STEP_BYTES = 460
 """About what the ledger stores for one step of a chain: the outcome of one and the intent of the next."""
 
 _WARM_STEPS = 1000
+_SEALED = RunEnvironment(variables={"PATH": PATH}, programs={"bash": "/bin/bash"})
+"""What a run has: its variables, and where bash is, found and looked at when it was prepared."""
 _NOTHING = ToolDefinition(name="nothing", description="Do nothing.", effect=EffectClass.READS)
 
 
@@ -93,7 +96,7 @@ class Bench:
         self._clock, self._ids = WallClock(), RandomIds()
         self._ports: Any = SimpleNamespace(  # what a run asks for, and no more
             ledger=SimpleNamespace(open=lambda: ledger),
-            shell=shell or BashShell(directory),
+            shell=shell or BashShell(directory).sealed(_SEALED),
             toolbox=_NothingToolbox(),
             clock=self._clock,
             workspace=DirectoryWorkspace(directory),
