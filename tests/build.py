@@ -2,13 +2,21 @@
 
 from typing import Any, Literal
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.condition import Contract, Verification
-from ordain.core.plan.failure import FailurePolicy
-from ordain.core.plan.model import PLAN_VERSION, Action, Plan, Step
-from ordain.core.plan.value import PlanId, RunId, StepId
-from ordain.core.task.work_item import WorkItem
+from tests.words import (
+    PLAN_VERSION,
+    Action,
+    CallTool,
+    Contract,
+    FailurePolicy,
+    Plan,
+    PlanId,
+    RunCommand,
+    RunId,
+    Step,
+    StepId,
+    Verification,
+    WorkItem,
+)
 
 
 def step(

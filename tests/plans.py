@@ -13,16 +13,27 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from hypothesis import strategies as st
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.condition import ApprovalScope, Contract, StepCompleted
-from ordain.core.plan.failure import Fallback, Retry
-from ordain.core.plan.model import PLAN_VERSION, Budget, ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.core.plan.role import fields
+from tests.words import (
+    PLAN_VERSION,
+    ApprovalScope,
+    Ask,
+    Budget,
+    CallTool,
+    Contract,
+    Custom,
+    Fallback,
+    ForEach,
+    NestedPlan,
+    Parameter,
+    Plan,
+    Retry,
+    RunCommand,
+    Step,
+    StepCompleted,
+    StoreData,
+    Task,
+    fields,
+)
 
 __all__ = ["LINES", "NAMES", "TEXTS", "VALUES", "Site", "changed", "plans", "sites"]
 

@@ -10,35 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.failure import Abort, Continue, FailurePolicy, Fallback, Retry, Skip
-from ordain.core.plan.graph import needs_of
-from ordain.core.plan.model import NestedPlan, Plan, Step, check_of, contract_of
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition, definition_of
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.policy.settings import Limits
-from ordain.core.run.event import ProtectedChanged, RunCancelled, RunEvent, RunFinished, RunOpened
-from ordain.core.run.schedule import (
-    Effect,
-    End,
-    Gather,
-    GiveUp,
-    Recheck,
-    SettleByContract,
-    Start,
-    Stop,
-    Verify,
-    WaitOn,
-    Wake,
-)
-from ordain.core.run.step_event import (
+from tests.words import (
+    Abort,
+    AcquireLock,
+    Ask,
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
     ConditionFalse,
+    Continue,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -47,17 +27,51 @@ from ordain.core.run.step_event import (
     DoubtFound,
     DoubtReferred,
     DoubtSettled,
+    Effect,
+    EffectClass,
+    End,
+    FailurePolicy,
+    Fallback,
     FallbackEnded,
     FilesProtected,
+    Gather,
+    GiveUp,
+    Instant,
+    Limits,
+    NestedPlan,
+    Plan,
     PreconditionBroken,
+    ProtectedChanged,
+    Recheck,
+    ReleaseLock,
+    Retry,
+    RunCancelled,
+    RunEvent,
+    RunFinished,
+    RunOpened,
+    SettleByContract,
     Settlement,
+    Skip,
+    Start,
+    Step,
     StepApprovalAsked,
+    StepId,
     StepKept,
     StepNotKept,
     StepUnfolded,
+    Stop,
+    Task,
+    ToolDefinition,
     Verdict,
+    Verify,
+    WaitOn,
+    Wake,
     WorkClaimed,
     WorkOffered,
+    check_of,
+    contract_of,
+    definition_of,
+    needs_of,
 )
 
 DAY_MS = 86_400_000

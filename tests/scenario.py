@@ -14,38 +14,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from ordain.adapters.ledger.backup import FileArchive
-from ordain.adapters.tools.cel import Cel
-from ordain.adapters.tools.toolbox import ToolSources
-from ordain.app.app import App
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.model import Plan, Step, check_of
-from ordain.core.plan.tool import ToolDefinition
-from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.agent import Agent
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import ProtectedChanged, Recorded, RunEvent
-from ordain.core.run.run_state import RunState
-from ordain.core.run.state import replay
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptStarted,
-    ContractHeld,
-    ContractSeen,
-    DecisionGiven,
-    DoubtFound,
-    DoubtSettled,
-    FilesProtected,
-    StepUnfolded,
-)
-from ordain.core.task.work_item import WorkItem
-from ordain.engine.loop import Engine
-from ordain.ports.ledger import Append, Ledger, LedgerAccess
-from ordain.ports.ports import Ports
-from ordain.ports.process import Command, Finished
-from ordain.ports.tool import ToolResult
-from ordain.ports.workspace import Saved
-from ordain.records.records import Records
 from tests.build import plan as build_plan
 from tests.patience import PATIENCE_S
 from tests.twins.execution import (
@@ -70,6 +38,49 @@ from tests.twins.workspace import (
     MemoryStopSwitch,
     MemoryWorkspace,
     MemoryWriterLock,
+)
+from tests.words import (
+    Agent,
+    App,
+    Append,
+    AttemptEnded,
+    AttemptStarted,
+    Cel,
+    Channel,
+    Command,
+    ContractHeld,
+    ContractSeen,
+    DecisionGiven,
+    DoubtFound,
+    DoubtSettled,
+    Engine,
+    FileArchive,
+    FilesProtected,
+    Finished,
+    Instant,
+    Ledger,
+    LedgerAccess,
+    Plan,
+    PlanId,
+    Ports,
+    Principal,
+    ProtectedChanged,
+    Recorded,
+    Records,
+    RunEvent,
+    RunId,
+    RunReport,
+    RunState,
+    Saved,
+    Step,
+    StepId,
+    StepUnfolded,
+    ToolDefinition,
+    ToolResult,
+    ToolSources,
+    WorkItem,
+    check_of,
+    replay,
 )
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

@@ -10,10 +10,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ordain import Channel, Principal
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.report.report import RunReport
-from ordain.core.run.step_event import AttemptEnded, ContractBroken, ContractHeld, Evidence, Outcome
-from ordain.documents.settings_in_force import sha256
+from tests.words import (
+    AttemptEnded,
+    ContractBroken,
+    ContractHeld,
+    Evidence,
+    Outcome,
+    RunReport,
+    open_at_terminal,
+    sha256,
+)
 
 __all__ = ["KIM", "Carried", "carried_out", "task", "trusting"]
 

@@ -9,21 +9,34 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.state.keys import signed
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.approval.signature import Signature, fingerprint
-from ordain.core.ledger.findings import Kind
-from ordain.core.lineage.decision import questions, signed_decision
-from ordain.core.lineage.workspace import revocation
-from ordain.core.plan.failure import Escalate, Retry
-from ordain.core.plan.value import PlanId, RunId
-from ordain.core.run.event import ApproverRevoked, RunStarted, SignatureRefused
-from ordain.core.run.step_event import AttemptStarted, DecisionGiven, DoubtFound, Settlement, StepState
-from ordain.core.text.problem import Refused
-from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused, trust
+from tests.words import (
+    ApproverRevoked,
+    AttemptStarted,
+    Channel,
+    DecisionGiven,
+    DoubtFound,
+    Escalate,
+    Kind,
+    PlanId,
+    Principal,
+    Records,
+    Refused,
+    Retry,
+    RunId,
+    RunStarted,
+    Settlement,
+    Signature,
+    SignatureRefused,
+    StepState,
+    fingerprint,
+    questions,
+    revocation,
+    signed,
+    signed_decision,
+)
 
 SAM = Principal(name="sam", channel=Channel.TERMINAL)
 

@@ -12,33 +12,45 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.ledger.findings import Kind
-from ordain.core.lineage.ask import Given
-from ordain.core.lineage.decision import decided, still_asked
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.condition import CustomCondition, Verification
-from ordain.core.plan.failure import AskApproval, Escalate, Recover, Replan, Retry, Skip
-from ordain.core.plan.model import Step
-from ordain.core.run.event import AnswerSent, Recorded
-from ordain.core.run.run_state import RunState
-from ordain.core.run.schedule import Start, Wake, decide
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptStarted,
-    AttemptWaiting,
-    DecisionGiven,
-    DoubtFound,
-    Outcome,
-    StepState,
-)
-from ordain.core.text.problem import Refused
-from ordain.ports.process import Command, Finished
-from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.test_answers import decisions, item, run_stream, waiting
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused
+from tests.words import (
+    AnswerSent,
+    Ask,
+    AskApproval,
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    Channel,
+    Command,
+    CustomCondition,
+    DecisionGiven,
+    DoubtFound,
+    Escalate,
+    Finished,
+    Given,
+    Kind,
+    Outcome,
+    Principal,
+    Recorded,
+    Records,
+    Recover,
+    Refused,
+    Replan,
+    Retry,
+    RunState,
+    Skip,
+    Start,
+    Step,
+    StepState,
+    Verification,
+    Wake,
+    decide,
+    decided,
+    still_asked,
+)
 
 DAY = 86_400_000
 WHICH = Ask(question="Which version?")

@@ -8,21 +8,33 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.lineage.decision import decided, find_question
-from ordain.core.plan.failure import Fallback, Retry
-from ordain.core.plan.model import Budget, ForEach, NestedPlan
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import AnswerSent, BudgetReached
-from ordain.core.run.step_event import AttemptEnded, AttemptStarted, DecisionGiven, Usage
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
-from ordain.ports.process import Command, Finished
-from ordain.ports.tool import ToolResult
-from ordain.records.records import Records
 from tests.build import plan, step
 from tests.core.test_audit import PASSPHRASES, signed
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.words import (
+    AnswerSent,
+    Append,
+    AttemptEnded,
+    AttemptStarted,
+    Budget,
+    BudgetReached,
+    Command,
+    DecisionGiven,
+    Fallback,
+    Finished,
+    ForEach,
+    Instant,
+    NestedPlan,
+    Records,
+    Refused,
+    Retry,
+    RunReport,
+    StepId,
+    ToolResult,
+    Usage,
+    decided,
+    find_question,
+)
 
 
 def spends(text: str) -> Finished:

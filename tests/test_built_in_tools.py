@@ -6,11 +6,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.actions.tool import CallTool
 from tests.build import plan, step
 from tests.scenario import KIM
+from tests.words import BUILT_IN, CallTool, open_at_terminal
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -16,14 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from ordain import Channel, Principal, Refused
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.canonical import plan_id
-from ordain.documents.markdown.writer import write_markdown
-from ordain.documents.reading import read
-from ordain.documents.tree_writer import write_json, write_yaml
 from tests.build import plan as build_plan
 from tests.build import step as build_step
+from tests.words import App, open_at_terminal, plan_id, read, write_json, write_markdown, write_yaml
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 CONFIGURATION = """\
@@ -1041,9 +1036,8 @@ def test_all_members_of_a_cycle_are_named(app: App) -> None:
 def test_a_plan_that_holds_itself() -> None:
     from msgspec.structs import force_setattr, replace
 
-    from ordain.core.lint.rules import lint as lint_plan
-    from ordain.core.lint.survey import Facts
-    from ordain.core.plan.model import NestedPlan
+    from tests.words import Facts, NestedPlan
+    from tests.words import lint as lint_plan
 
     inner = NestedPlan(plan=build_plan(build_step("b")))
     made = build_plan(build_step("a"), replace(build_step("self"), action=inner))

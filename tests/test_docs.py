@@ -12,17 +12,26 @@ import click
 import msgspec
 import pytest
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.core.lineage.lineage import TRANSITIONS, Stage
-from ordain.core.lint.settings import list_problems
-from ordain.core.policy.agent import VERBS, Agent
-from ordain.core.policy.rule import CallRule
-from ordain.core.policy.settings import Settings
-from ordain.core.run.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
-from ordain.documents.reading import read
-from ordain.documents.settings import read_settings
-from ordain.interfaces.cli.main import main
-from ordain.interfaces.view.problem import problem_pages
+from tests.words import (
+    BUILT_IN,
+    TRANSITIONS,
+    VERBS,
+    Agent,
+    CallRule,
+    LineageEvent,
+    LockEvent,
+    RunEvent,
+    Settings,
+    SignalGiven,
+    Stage,
+    TopicPosted,
+    WorkspaceEvent,
+    list_problems,
+    main,
+    problem_pages,
+    read,
+    read_settings,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/approvals.md").read_text()

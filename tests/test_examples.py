@@ -19,11 +19,9 @@ import msgspec
 import pytest
 
 import ordain
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.lineage.ask import Given
-from ordain.core.run.event import to_wire
 from tests.interfaces.terminal import Terminal
 from tests.interfaces.workspace import run_id
+from tests.words import Given, open_at_terminal, to_wire
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)

@@ -12,22 +12,30 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.app.app import App
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.value import PlanId
-from ordain.core.run.event import ApprovalGiven, ApproverRevoked, ConfigTrusted, Event, RunStarted
-from ordain.core.run.step_event import AttemptStarted, DecisionGiven
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import LedgerAccess
-from ordain.ports.machine import Credential
-from ordain.ports.ports import Ports
 from ordain.records import records, snapshot
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, twin_ports
 from tests.twins.execution import ScriptedShell
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
+from tests.words import (
+    App,
+    ApprovalGiven,
+    ApproverRevoked,
+    Ask,
+    AttemptStarted,
+    Channel,
+    ConfigTrusted,
+    Credential,
+    DecisionGiven,
+    Event,
+    LedgerAccess,
+    PlanId,
+    Ports,
+    Principal,
+    Refused,
+    RunStarted,
+)
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)
 KIMS, PATS = Credential(name="kim", passphrase="kim's own"), Credential(name="pat", passphrase="pat's own")

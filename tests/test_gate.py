@@ -15,44 +15,58 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.state.keys import public_half, signed
-from ordain.app.app import App
-from ordain.core.approval.approval import Approval, Channel, Principal, Situation, signed_bytes
-from ordain.core.approval.signature import Signature, fingerprint
-from ordain.core.ledger.audit import audit
-from ordain.core.lineage.lineage import Permission, PlanState
-from ordain.core.lineage.workspace import proof_of, revocation
-from ordain.core.plan.actions.pane import SendText
-from ordain.core.plan.canonical import canonical_bytes, plan_id
-from ordain.core.plan.failure import Escalate
-from ordain.core.plan.model import Plan
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.value import Instant, PlanId
-from ordain.core.policy.settings import Settings, limits
-from ordain.core.run.event import (
-    ApprovalExpired,
-    ApprovalGiven,
-    ApproverEnrolled,
-    ApproverRevoked,
-    ConfigTrusted,
-    Event,
-    PlanExpired,
-    PlanPrepared,
-    RequestRefused,
-    RunOpened,
-    RunStarted,
-    SignatureRefused,
-)
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append, Ledger
-from ordain.ports.machine import Credential, Holder
-from ordain.records.records import WORKSPACE_STREAM, Records
-from ordain.records.surroundings import Surroundings
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import ScriptedShell
 from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
+from tests.words import (
+    WORKSPACE_STREAM,
+    App,
+    Append,
+    Approval,
+    ApprovalExpired,
+    ApprovalGiven,
+    ApproverEnrolled,
+    ApproverRevoked,
+    Channel,
+    ConfigTrusted,
+    Credential,
+    EffectClass,
+    Escalate,
+    Event,
+    Holder,
+    Instant,
+    Ledger,
+    Permission,
+    Plan,
+    PlanExpired,
+    PlanId,
+    PlanPrepared,
+    PlanState,
+    Principal,
+    Records,
+    Refused,
+    RequestRefused,
+    RunOpened,
+    RunStarted,
+    SendText,
+    Settings,
+    Signature,
+    SignatureRefused,
+    Situation,
+    SqliteLedger,
+    Surroundings,
+    audit,
+    canonical_bytes,
+    fingerprint,
+    limits,
+    plan_id,
+    proof_of,
+    public_half,
+    revocation,
+    signed,
+    signed_bytes,
+)
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)
 KIMS, PATS = Credential(name="kim", passphrase="kim's own"), Credential(name="pat", passphrase="pat's own")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ordain import Channel, Plan, Principal, Refused
-from ordain.assemble.workspace import open_at_terminal
+from tests.words import open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 LOOK = Plan.build("Look").step("look", tool="list_files").done()

@@ -8,24 +8,33 @@ from typing import Any
 
 import pytest
 
-from ordain.app.app import App
-from ordain.app.guard import Seen
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.guard.call import Call, CallStanding, Guard, Met
-from ordain.core.guard.sighting import ABOUT_MAX, Sighting
-from ordain.core.lineage.refusal import PER_HOUR
-from ordain.core.plan.canonical import short_id
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition
-from ordain.core.plan.value import Instant, PlanId
-from ordain.core.policy.rule import CallRule
-from ordain.core.policy.settings import Settings
-from ordain.core.run.event import RequestRefused
-from ordain.core.text.problem import Refused, refuse
 from tests.build import plan, step
 from tests.scenario import KIM, twin_ports
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemorySecrets, MemorySightings, MemoryWorkspace
+from tests.words import (
+    ABOUT_MAX,
+    PER_HOUR,
+    App,
+    Call,
+    CallRule,
+    CallStanding,
+    Channel,
+    EffectClass,
+    Guard,
+    Instant,
+    Met,
+    PlanId,
+    Principal,
+    Refused,
+    RequestRefused,
+    Seen,
+    Settings,
+    Sighting,
+    ToolDefinition,
+    refuse,
+    short_id,
+)
 
 CLIENT = Principal(name="assistant", channel=Channel.MCP)
 SEEN = Seen(by=CLIENT, agent="assistant", through="gateway", session="one")

@@ -4,9 +4,13 @@ names of code that pages for contributors tell of, against those that there are.
 import ast
 import functools
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.words import HOME
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
@@ -200,6 +204,38 @@ def test_a_command_loads_no_library_of_an_extra_that_it_does_not_use_and_nothing
         text=True,
     )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "[]")
+
+
+# --- What tests import -----------------------------------------------------------------------------------------------
+
+UNITS = ("core", "documents", "twins")
+TWICE = {"Message", "PER_HOUR", "Send", "main"}
+"""Names that two modules have; the facade knows one of them."""
+
+
+def deep_imports(path: Path) -> list[str]:
+    """What a test takes from a module of ours. A module itself is for patching; a private name has no better place."""
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {alias.name} of {node.module}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ordain.")
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in modules() and not alias.name.startswith("_")
+    ]
+
+
+def test_tests_import_from_the_facade() -> None:
+    """A module can move then, and only tests/words.py moves with it."""
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if path.parts[len(ROOT.parts) + 1] not in UNITS]
+    deep = [found for path in tests if path.name != "words.py" for found in deep_imports(path)]
+    names = [one for one in deep if one.split(": ")[1].split(" of ")[0] not in TWICE]
+    assert not names, "import these from tests.words, and add them there:\n" + "\n".join(names)
+
+
+def test_the_facade_finds_every_name() -> None:
+    gone = [f"tests/words.py: no `{name}` in {home}; write where it is now" for name, home in HOME.items()
+            if find_spec(home) is None or not hasattr(import_module(home), name)]  # fmt: skip
+    assert not gone, "\n".join(gone)
 
 
 # --- Pages for contributors ------------------------------------------------------------------------------------------

@@ -11,43 +11,49 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ordain.adapters.workspace.copies import WorkspaceCopies
-from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.app import proposals
-from ordain.app.app import App
-from ordain.core.approval.approval import Approval, Channel, Principal, signed_bytes
 from ordain.core.ledger import chain
-from ordain.core.ledger.audit import audit
-from ordain.core.lineage.lineage import Stage
-from ordain.core.plan.canonical import canonical_bytes, plan_id
-from ordain.core.plan.failure import Escalate
-from ordain.core.plan.model import Plan
-from ordain.core.plan.value import PlanId, StepId
-from ordain.core.run.event import (
-    ApprovalExpired,
-    ApprovalGiven,
-    ApprovalRevoked,
-    PlanArchived,
-    PlanCancelled,
-    PlanExpired,
-    PlanPrepared,
-    PlanRejected,
-    Recorded,
-    RequestRefused,
-    RunStarted,
-    SignatureRefused,
-    WorkspaceOpened,
-)
-from ordain.core.run.step_event import DecisionGiven
-from ordain.core.text.problem import Refused, refuse
-from ordain.documents.reading import read
-from ordain.ports.machine import Credential
-from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import CountingIds, ManualClock, ScriptedShell, ToldNotifier
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryKeyring, MemorySecrets, MemoryWorkspace, MemoryWriterLock
+from tests.words import (
+    App,
+    Approval,
+    ApprovalExpired,
+    ApprovalGiven,
+    ApprovalRevoked,
+    Channel,
+    Credential,
+    DecisionGiven,
+    DirectoryWorkspace,
+    Escalate,
+    Plan,
+    PlanArchived,
+    PlanCancelled,
+    PlanExpired,
+    PlanId,
+    PlanPrepared,
+    PlanRejected,
+    Principal,
+    Recorded,
+    Records,
+    Refused,
+    RequestRefused,
+    RunStarted,
+    SignatureRefused,
+    Stage,
+    StepId,
+    WorkspaceCopies,
+    WorkspaceOpened,
+    audit,
+    canonical_bytes,
+    plan_id,
+    read,
+    refuse,
+    signed_bytes,
+)
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)
 AGENT = Principal(name="agent", channel=Channel.LIBRARY)

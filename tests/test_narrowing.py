@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from ordain.app.authority import RunAuthority
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.model import Step
-from ordain.core.policy.settings import Settings
-from ordain.core.run.event import ConfigTrusted
-from ordain.ports.ledger import Append
-from ordain.records.records import WORKSPACE_STREAM
-from ordain.records.surroundings import Surroundings
 from tests.build import step
 from tests.scenario import twin_ports
 from tests.twins.ledger import MemoryLedger
+from tests.words import (
+    WORKSPACE_STREAM,
+    Append,
+    CallTool,
+    Channel,
+    ConfigTrusted,
+    Principal,
+    RunAuthority,
+    Settings,
+    Step,
+    Surroundings,
+)
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 COMMAND = step("a", needs=())

@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 import ordain
-from ordain.adapters.workspace.directory import DirectoryWorkspace
-from ordain.core.lint.rules import lint
-from ordain.core.plan.tool import DEFINITIONS
-from ordain.core.policy.settings import Settings
-from ordain.documents.reading import read
+from tests.words import DEFINITIONS, DirectoryWorkspace, Settings, lint, read
 
 ROOT = Path(__file__).parent.parent
 

@@ -5,13 +5,9 @@ import asyncio
 import pytest
 
 from ordain.app import refusals
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.lineage.refusal import PER_HOUR, REFUSALS_STREAM
-from ordain.core.run.event import RequestRefused
-from ordain.core.text.problem import Problem
-from ordain.records.surroundings import Surroundings
 from tests.scenario import twin_ports
 from tests.twins.ledger import MemoryLedger
+from tests.words import PER_HOUR, REFUSALS_STREAM, Channel, Principal, Problem, RequestRefused, Surroundings
 
 PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `approved`.")]
 

@@ -13,12 +13,17 @@ import msgspec
 import pytest
 import yaml
 
-from ordain.assemble.workspace import open_workspace
-from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.proposal import Proposal, document_of
-from ordain.interfaces.skill import skill_body, skill_sections, skill_text
-from ordain.interfaces.view.problem import problem_pages
 from tests.patience import PATIENCE_S
+from tests.words import (
+    PLAN_SURFACE,
+    Proposal,
+    document_of,
+    open_workspace,
+    problem_pages,
+    skill_body,
+    skill_sections,
+    skill_text,
+)
 
 WORDS_MAX = 2_000
 

@@ -10,32 +10,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.app.audits import measure
-from ordain.core.lineage.decision import questions
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.failure import Continue, Escalate, Retry
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.report.statistics import Part, Statistics, StepCount
-from ordain.core.report.tally import RunTally, Tally, part_of
-from ordain.core.run.event import RunEvent
-from ordain.core.run.state import replay
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptStarted,
-    ContractBroken,
-    ContractInconclusive,
-    DecisionGiven,
-    DoubtFound,
-    StepState,
-)
-from ordain.core.text.limit import DAY_MS
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
-from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.life import Life, live
 from tests.twins.execution import ManualClock
+from tests.words import (
+    DAY_MS,
+    Append,
+    Ask,
+    AttemptEnded,
+    AttemptStarted,
+    Continue,
+    ContractBroken,
+    ContractInconclusive,
+    DecisionGiven,
+    DoubtFound,
+    Escalate,
+    Finished,
+    Instant,
+    Part,
+    Refused,
+    Retry,
+    RunEvent,
+    RunTally,
+    Statistics,
+    StepCount,
+    StepId,
+    StepState,
+    Tally,
+    measure,
+    part_of,
+    questions,
+    replay,
+)
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 

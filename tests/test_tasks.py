@@ -10,40 +10,57 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.ledger.findings import Kind
-from ordain.core.lineage.ask import Given
-from ordain.core.lineage.decision import decided, question_about, still_asked
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.condition import CustomCondition, Verification
-from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
-from ordain.core.plan.model import Budget, Step
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import RunFinished
-from ordain.core.run.prompt import AGENT_CANNOT, cannot_words, fenced, why_cannot
-from ordain.core.run.run_state import IllegalTransition
-from ordain.core.run.state import apply, replay
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptStarted,
-    AttemptWaiting,
-    DecisionGiven,
-    DoubtFound,
-    DoubtSettled,
-    Outcome,
-    StepState,
-    WorkClaimed,
-    WorkOffered,
-)
-from ordain.core.task.work_item import WorkItem, form_lines
-from ordain.core.text.problem import Refused
-from ordain.interfaces.view.run import Style, inbox_lines
-from ordain.ports.process import Finished
-from ordain.ports.tool import ToolResult
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_answers import decisions, item, run_stream
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused, trust
+from tests.words import (
+    AGENT_CANNOT,
+    Abort,
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    Budget,
+    Channel,
+    Continue,
+    CustomCondition,
+    DecisionGiven,
+    DoubtFound,
+    DoubtSettled,
+    Escalate,
+    FailurePolicy,
+    Finished,
+    Given,
+    IllegalTransition,
+    Instant,
+    Kind,
+    Outcome,
+    Principal,
+    Refused,
+    Retry,
+    RunFinished,
+    Skip,
+    Step,
+    StepId,
+    StepState,
+    Style,
+    Task,
+    ToolResult,
+    Verification,
+    WorkClaimed,
+    WorkItem,
+    WorkOffered,
+    apply,
+    cannot_words,
+    decided,
+    fenced,
+    form_lines,
+    inbox_lines,
+    question_about,
+    replay,
+    still_asked,
+    why_cannot,
+)
 
 HOUR = 3_600_000
 AGENTS = """
@@ -162,7 +179,7 @@ def test_an_agent_is_told_apart_whose_budget_had_no_more_time() -> None:
 
 
 def test_the_items_of_a_repeated_task_are_counted_that_nothing_was_seen_of() -> None:
-    from ordain.core.plan.model import ForEach
+    from tests.words import ForEach
 
     each = replace(task("b"), for_each=ForEach(source="${a.output}", max=3))
     life = tasking(step("a"), each)
@@ -174,7 +191,7 @@ def test_the_items_of_a_repeated_task_are_counted_that_nothing_was_seen_of() -> 
 
 
 def test_whoever_performs_a_repeated_task_is_told_its_item_and_whole() -> None:
-    from ordain.core.plan.model import ForEach
+    from tests.words import ForEach
 
     each = replace(task("b"), for_each=ForEach(source="${a.output}", max=3, name="host"))
     life = tasking(step("a"), each)

@@ -30,22 +30,29 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.ledger.backup import backup, export, restore
-from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
-from ordain.core.ledger.chain import Entry
-from ordain.core.ledger.findings import NEEDS_RULES, Kind, Signed
-from ordain.core.ledger.link import Tip
-from ordain.core.lineage.decision import decided, signed_decision
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.lock import AcquireLock
-from ordain.core.plan.failure import Escalate
-from ordain.core.plan.model import Budget
-from ordain.core.text.problem import Refused
-from ordain.records.records import Records
 from tests.build import step
 from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look, remembered, signed, told
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.words import (
+    NEEDS_RULES,
+    AcquireLock,
+    Ask,
+    Budget,
+    Entry,
+    Escalate,
+    Kind,
+    Records,
+    Refused,
+    Signed,
+    SqliteLedger,
+    Tip,
+    backup,
+    decided,
+    export,
+    restore,
+    signed_decision,
+)
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "tools/verify_ledger.py"
@@ -994,7 +1001,7 @@ def test_a_key_for_which_anybody_finds_signatures_is_none(y: int, sign: int) -> 
 
 
 def test_statements_are_the_same_bytes_where_a_path_is_not_ascii() -> None:
-    from ordain.core.approval.signature import statement
+    from tests.words import statement
 
     value = {"é": 1, "\U0001f600": [True, None, '\x7f\x1f"\\'], "\ufb33": {}, "a": "ü", "B": -5}
     assert tool.statement("approval", value) == statement("approval", value)

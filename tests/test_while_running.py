@@ -19,10 +19,7 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, Refused
-from ordain.adapters.process.process import mark_of
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.report.report import RunReport, StepReport
+from tests.words import App, RunReport, StepReport, mark_of, open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 CHECK = b"test -s done.txt\n"

@@ -15,13 +15,17 @@ from msgspec.structs import replace
 
 from ordain.adapters.process import bash
 from ordain.adapters.process import process as processes
-from ordain.adapters.process.bash import BashShell
-from ordain.adapters.process.process import mark_of, with_descendants
-from ordain.adapters.process.spool import USAGE_BYTES_MAX
-from ordain.core.text.limit import OUTPUT_BYTES_MAX
-from ordain.core.text.problem import Refused
-from ordain.ports.process import Command, Finished
 from tests.patience import PATIENCE_S, eventually, hang_guard
+from tests.words import (
+    OUTPUT_BYTES_MAX,
+    USAGE_BYTES_MAX,
+    BashShell,
+    Command,
+    Finished,
+    Refused,
+    mark_of,
+    with_descendants,
+)
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 

@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.state.client_token import FileClients
-from ordain.core.plan.value import Instant
-from ordain.core.text.problem import Refused
-from ordain.core.text.redaction import Redactor
-from ordain.ports.machine import Client
+from tests.words import Client, FileClients, Instant, Redactor, Refused
 
 AT = Instant(1_794_000_000_000)
 

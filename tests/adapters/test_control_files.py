@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.workspace import control_file as control_files
-from ordain.adapters.workspace.control_file import ControlWatch
+from tests.words import ControlWatch
 
 
 @pytest.fixture

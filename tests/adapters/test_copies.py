@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.workspace.copies import WorkspaceCopies
+from tests.words import WorkspaceCopies
 
 PLACE = ".ordain/plans/PLAN-A.plan.md"
 

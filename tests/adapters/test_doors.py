@@ -11,12 +11,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.step_channel.channel import PipeDoors
-from ordain.adapters.step_channel.client import DoorClient
-from ordain.adapters.step_channel.pipe import MESSAGE_MAX, NONSENSE_MAX, PAIRS, WAITING_MAX, ClientMessage
-from ordain.core.task.offer import CANNOT_TOOL, DOOR, TOKEN, CallAnswer, Offer
-from ordain.core.text.problem import Problem, Refused
 from tests.patience import PATIENCE_S
+from tests.words import (
+    CANNOT_TOOL,
+    DOOR,
+    MESSAGE_MAX,
+    NONSENSE_MAX,
+    PAIRS,
+    TOKEN,
+    WAITING_MAX,
+    CallAnswer,
+    ClientMessage,
+    DoorClient,
+    Offer,
+    PipeDoors,
+    Problem,
+    Refused,
+)
 
 
 class Behind:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.tools.file import FileTools
-from ordain.ports.tool import ToolResult
+from tests.words import FileTools, ToolResult
 
 
 @pytest.fixture

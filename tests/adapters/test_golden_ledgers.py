@@ -17,14 +17,9 @@ import apsw
 import msgspec
 import pytest
 
-from ordain.adapters.ledger.database import FORMAT
-from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.step_event import AttemptStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
 from tests.golden.ledgers.make import folded
+from tests.words import FORMAT, Append, AttemptStarted, Instant, Refused, SqliteLedger, StepId
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"
 VERSIONS = range(1, FORMAT + 1)

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 import ordain
-from ordain.adapters.tools.python import Handler, PythonHandlers
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition
-from ordain.ports.tool import ToolResult
 from tests.build import plan, step
+from tests.words import Custom, EffectClass, Handler, PythonHandlers, ToolDefinition, ToolResult, open_at_terminal
 
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
 

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from ordain.adapters.tools import http as http_tools
-from ordain.adapters.tools.http import HttpTools
-from ordain.core.text.limit import OUTPUT_BYTES_MAX
-from ordain.ports.tool import ToolResult
+from tests.words import OUTPUT_BYTES_MAX, HttpTools, ToolResult
 
 
 class Handler(BaseHTTPRequestHandler):

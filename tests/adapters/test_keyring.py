@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.state.keys import FileKeyring
-from ordain.core.approval.signature import fingerprint, statement
-from ordain.core.text.problem import Refused
-from ordain.ports.machine import Credential, Keyring
 from tests.twins.workspace import MemoryKeyring
+from tests.words import Credential, FileKeyring, Keyring, Refused, fingerprint, statement
 
 KIM = Credential(name="kim", passphrase="correct horse")
 SAID = statement("approval", {"plan_id": "plan:00"})

@@ -24,9 +24,20 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from ordain.adapters.state import keys
-from ordain.adapters.state.keys import WrongPassphrase, create, public_key, sign, verify
-from ordain.core.approval.signature import PublicKey, Signature, Verifier, fingerprint, raw_signature, statement
-from ordain.core.text.problem import Refused
+from tests.words import (
+    PublicKey,
+    Refused,
+    Signature,
+    Verifier,
+    WrongPassphrase,
+    create,
+    fingerprint,
+    public_key,
+    raw_signature,
+    sign,
+    statement,
+    verify,
+)
 
 COST = 16
 PASSPHRASE = "correct horse"

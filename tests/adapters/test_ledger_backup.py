@@ -18,16 +18,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.ledger.backup import EXPORT_FORMAT, backup, export, restore
-from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.attempt import whole_seal
-from ordain.core.run.event import Event
-from ordain.core.run.step_event import AttemptStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append, Artifact, Ledger
 from tests.twins.ledger import MemoryLedger
+from tests.words import (
+    EXPORT_FORMAT,
+    Append,
+    Artifact,
+    AttemptStarted,
+    Event,
+    Instant,
+    Ledger,
+    Refused,
+    SqliteLedger,
+    StepId,
+    backup,
+    export,
+    restore,
+    whole_seal,
+)
 
 AT = Instant(1_700_000_000_000)
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"

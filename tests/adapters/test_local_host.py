@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.process.host import program_path, user_settings
-from ordain.core.policy.settings import UserSettings
-from ordain.core.text.problem import Problem, Refused
-from ordain.documents.settings import read_settings
-from ordain.documents.settings_in_force import read_user_settings, user_key_names
+from tests.words import (
+    Problem,
+    Refused,
+    UserSettings,
+    program_path,
+    read_settings,
+    read_user_settings,
+    user_key_names,
+    user_settings,
+)
 
 
 @pytest.fixture

@@ -13,18 +13,26 @@ from typing import Any
 import pytest
 
 import ordain
-from ordain.adapters.process.process import SERVERS, all_processes, mark_of
 from ordain.adapters.tools import mcp as mcp_tools
-from ordain.adapters.tools.toolbox import ToolSources
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.failure import Abort, Retry
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition, ToolSource, argument_faults
-from ordain.core.text.problem import Refused
-from ordain.ports.tool import Lost, ToolResult
 from tests import tool_server
 from tests.build import plan, step
+from tests.words import (
+    SERVERS,
+    Abort,
+    CallTool,
+    EffectClass,
+    Lost,
+    Refused,
+    Retry,
+    ToolDefinition,
+    ToolResult,
+    ToolSource,
+    ToolSources,
+    all_processes,
+    argument_faults,
+    mark_of,
+    open_at_terminal,
+)
 
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
 SERVER = Path(tool_server.__file__)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from ordain.adapters.tools import file as file_tools
 from ordain.adapters.tools import file as moving
-from ordain.adapters.tools.file import FileTools
-from ordain.ports.tool import ToolResult
+from tests.words import FileTools, ToolResult
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.process.outside import CommandNotifier
 from tests.patience import PATIENCE_S, hang_guard
+from tests.words import CommandNotifier
 
 MESSAGE = b'{"kind":"finished","title":"T\\u00e4glich"}'
 

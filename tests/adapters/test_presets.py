@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.agents.local import WORD_BYTES_MAX, LocalAgents
-from ordain.adapters.agents.preset import PRESETS
-from ordain.core.policy.agent import AGENT_PRESETS, Agent
-from ordain.ports.agent import Invocation, StepServer
 from tests.build import work_item
 from tests.interfaces.golden import check_golden
+from tests.words import AGENT_PRESETS, PRESETS, WORD_BYTES_MAX, Agent, Invocation, LocalAgents, StepServer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "agents"
 TOKEN = "the-token-of-this-attempt"

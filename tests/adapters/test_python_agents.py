@@ -15,20 +15,24 @@ import msgspec
 import pytest
 
 import ordain
-from ordain.adapters.agents.local import LocalAgents
-from ordain.adapters.agents.python_work import Work
-from ordain.adapters.process.bash import BashShell
-from ordain.core.policy.agent import Agent
-from ordain.core.run.step_event import Outcome, Usage
-from ordain.core.task.work_item import Read
-from ordain.documents.settings import read_settings
-from ordain.ports.agent import StepServer
-from ordain.ports.process import Command, Finished
 from tests import agent_functions
 from tests.agent_functions import THIS
 from tests.build import work_item
 from tests.programs import need
 from tests.task_runs import carried_out, task
+from tests.words import (
+    Agent,
+    BashShell,
+    Command,
+    Finished,
+    LocalAgents,
+    Outcome,
+    Read,
+    StepServer,
+    Usage,
+    Work,
+    read_settings,
+)
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 ITEM = work_item(reads=(Read(ref="file:a", size=1),), prompt="All of it.", task="Do it.")

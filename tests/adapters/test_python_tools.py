@@ -11,20 +11,23 @@ import msgspec
 import pytest
 
 import ordain
-from ordain.adapters.tools.python import PythonTools
-from ordain.adapters.tools.toolbox import ToolSources
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolSource, argument_faults
-from ordain.core.text.problem import Refused
-from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.run import Style
-from ordain.ports.tool import ToolResult
 from tests import tool_functions
 from tests.build import plan, step
 from tests.scenario import Scenario
+from tests.words import (
+    App,
+    CallTool,
+    EffectClass,
+    PythonTools,
+    Refused,
+    Style,
+    ToolResult,
+    ToolSource,
+    ToolSources,
+    argument_faults,
+    open_at_terminal,
+    review_lines,
+)
 
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
 

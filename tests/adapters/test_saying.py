@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.agents.output import read_object
 from ordain.adapters.agents.preset import _STARTS
-from ordain.core.policy.agent import AGENT_PRESETS
-from ordain.core.run.step_event import Usage
-from ordain.ports.agent import Said
-from ordain.ports.process import Finished, Whole
+from tests.words import AGENT_PRESETS, Finished, Said, Usage, Whole, read_object
 
 SAMPLES = Path(__file__).with_name("said")
 """As the programs wrote them, without what says nothing here: ids, times, numbers that nobody reads."""

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from ordain.adapters.sandbox.bubblewrap import no_sockets
+from tests.words import no_sockets
 
 X86, X86_32 = 0xC000003E, 0x40000003
 SOCKET, OPEN, URING, X32 = 41, 2, 425, 0x40000000

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from ordain.adapters.workspace.secret import FILE_BYTES_MAX, collect
-from ordain.core.policy.settings import DEFAULTS, is_secret_variable
+from tests.words import DEFAULTS, FILE_BYTES_MAX, collect, is_secret_variable
 
 PATTERNS = ("*_TOKEN", "*_KEY", "*_SECRET")
 

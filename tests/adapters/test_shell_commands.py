@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.process.shell_text import PARSED_BYTES_MAX, ShellText
-from ordain.core.policy.script import SimpleCommand, argument_script, plain_script
+from tests.words import PARSED_BYTES_MAX, ShellText, SimpleCommand, argument_script, plain_script
 
 READER = ShellText()
 

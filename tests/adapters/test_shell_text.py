@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from ordain.adapters.process.shell_text import ShellText
-from ordain.core.lint.contract import constant_status, ignores_failures
-from ordain.core.policy.program import handed_text, unwrapped
-from ordain.core.policy.script import (
+from tests.patience import hang_guard
+from tests.words import (
     AndOr,
     Background,
     CommandGroup,
@@ -18,10 +16,14 @@ from ordain.core.policy.script import (
     Negated,
     Opaque,
     Pipeline,
+    ShellText,
     Simple,
+    constant_status,
+    handed_text,
+    ignores_failures,
     programs,
+    unwrapped,
 )
-from tests.patience import hang_guard
 
 READER = ShellText()
 

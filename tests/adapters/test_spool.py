@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.process import spool as spool_module
-from ordain.adapters.process.spool import Spool
-from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
+from tests.words import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX, Spool
 
 
 def spooled(data: bytes, directory: Path | None, seed: int = 0) -> Spool:

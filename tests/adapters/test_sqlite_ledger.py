@@ -25,19 +25,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.adapters.ledger import writer as ledger_writer
-from ordain.adapters.ledger.database import RESERVE_BYTES, Reserve
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ledger import chain
-from ordain.core.plan.failure import Abort
-from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.settings import Limits
-from ordain.core.run.attempt import whole_seal
-from ordain.core.run.event import ConfigTrusted, Event, ExecutorStarted, PlanPrepared, Recorded, RunOpened, RunStarted
-from ordain.core.run.step_event import AttemptStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append, Artifact, Ledger
 from tests.twins.ledger import MemoryLedger
+from tests.words import (
+    RESERVE_BYTES,
+    Abort,
+    Append,
+    Artifact,
+    AttemptStarted,
+    Channel,
+    ConfigTrusted,
+    Event,
+    ExecutorStarted,
+    Instant,
+    Ledger,
+    Limits,
+    PlanId,
+    PlanPrepared,
+    Principal,
+    Recorded,
+    Refused,
+    Reserve,
+    RunId,
+    RunOpened,
+    RunStarted,
+    SqliteLedger,
+    StepId,
+    WorkspaceIdentity,
+    whole_seal,
+)
 
 AT = Instant(1_700_000_000_000)
 ANA = Principal(name="ana", channel=Channel.TERMINAL)

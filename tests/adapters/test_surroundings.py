@@ -15,20 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.state.directory import state_directory, workspace_directory
-from ordain.adapters.workspace.directory import DirectoryWorkspace
-from ordain.adapters.workspace.locate import find_workspace
-from ordain.core.lint.rules import lint
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.model import ForEach
-from ordain.core.plan.tool import DEFINITIONS
-from ordain.core.policy.settings import Settings
-from ordain.core.text.problem import Refused
 from tests.build import plan, step
 from tests.patience import hang_guard
 from tests.plans import plans
 from tests.twins.workspace import MemoryWorkspace
+from tests.words import (
+    DEFINITIONS,
+    Ask,
+    DirectoryWorkspace,
+    ForEach,
+    Refused,
+    Settings,
+    Task,
+    find_workspace,
+    lint,
+    state_directory,
+    workspace_directory,
+)
 
 
 def facts(tmp_path, *steps, **fields):

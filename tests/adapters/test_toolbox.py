@@ -4,11 +4,8 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.tools.file import FileTools
-from ordain.adapters.tools.toolbox import BUILT_IN, JoinedToolbox, built_in_tools
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import SHELL, ToolDefinition
 from tests.twins.execution import ScriptedToolbox
+from tests.words import BUILT_IN, SHELL, EffectClass, FileTools, JoinedToolbox, ToolDefinition, built_in_tools
 
 
 def test_two_tools_of_one_name_are_refused(tmp_path):

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.approval.approval import Channel
-from ordain.core.run.event import RequestRefused
 from tests.agents.clients import Client, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import serving
 from tests.interfaces.workspace import Workspace
+from tests.words import Channel, RequestRefused, open_workspace
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
 

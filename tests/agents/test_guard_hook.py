@@ -17,15 +17,13 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.run.event import RequestRefused
-from ordain.interfaces.hook.full import EXAMPLE
 from tests.agents.clients import NODE
 from tests.agents.conversation import Astray, Call, Conversation, Result, Said, Script
 from tests.agents.hosts import HOSTS
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.test_guard_hook import ENFORCE, OBSERVE, sightings
 from tests.interfaces.workspace import Workspace
+from tests.words import EXAMPLE, RequestRefused, open_workspace
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
 

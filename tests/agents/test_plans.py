@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel
-from ordain.core.run.event import ApprovalGiven, PlanPrepared, RequestRefused, RunStarted
 from tests.agents.clients import Client, Gemini, Opencode, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import Workspace
+from tests.words import ApprovalGiven, Channel, PlanPrepared, RequestRefused, RunStarted, open_at_terminal
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
 

@@ -11,15 +11,12 @@ from typing import TypeVar
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import Event, RequestRefused
-from ordain.core.run.step_event import AgentCalled, AttemptEnded, StepState
-from ordain.documents.settings_in_force import sha256
 from tests.agents.conversation import Astray, Call, Conversation, Result, Script
 from tests.agents.hosts import HOSTS, Host
 from tests.agents.lures import MARK, lay
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import AgentCalled, AttemptEnded, Event, RequestRefused, StepState, open_at_terminal, sha256
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
 

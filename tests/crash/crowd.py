@@ -16,11 +16,8 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.ledger.lock import FileWriterLock
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.text.problem import Refused
 from tests.crash.process import KIM, ROOT, framed, load, receive, run_told, told_of
+from tests.words import App, FileWriterLock, Refused, open_at_terminal
 
 __all__ = ["SHARED_EVERY", "Crowd"]
 

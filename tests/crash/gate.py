@@ -11,10 +11,9 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.core.lineage.lineage import PlanState
-from ordain.core.run.event import to_wire
 from tests.crash.process import Told, Warm
 from tests.crash.site import FAILURES, NOT_REACHED, PRIVATE, WRITES, Point, Site, calls, id_of, look_at
+from tests.words import PlanState, to_wire
 
 PLAN = b"# Once\n\n1. `echo once >> effects.log`\n"
 """Without a file, so that our own copy of it is written too."""

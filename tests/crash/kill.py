@@ -14,11 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.report.report import RunReport
 from tests.crash import world
 from tests.crash.process import KIM
 from tests.patience import eventually
+from tests.words import RunReport, open_at_terminal
 
 
 class Victim:

@@ -32,20 +32,24 @@ import apsw
 
 from ordain.adapters.ledger import database as ledger_file
 from ordain.adapters.ledger import writer as ledger_writer
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.process.bash import BashShell
-from ordain.adapters.state.directory import shelf_path
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
 from ordain.core.ledger import chain
-from ordain.core.lineage.lineage import Stage
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import Event, Recorded
-from ordain.core.run.step_event import AttemptStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
 from tests.crash.process import KIM
 from tests.crash.site import whole
+from tests.words import (
+    App,
+    Append,
+    AttemptStarted,
+    BashShell,
+    Event,
+    Instant,
+    Recorded,
+    Refused,
+    SqliteLedger,
+    Stage,
+    StepId,
+    open_at_terminal,
+    shelf_path,
+)
 
 AT = Instant(1_700_000_000_000)
 SECTOR = 512

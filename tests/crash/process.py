@@ -30,14 +30,8 @@ import msgspec
 
 import ordain
 from ordain.adapters.ledger import writer as ledger_writer
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.report.report import RunReport
-from ordain.core.run.run_state import RunState
-from ordain.core.text.problem import Refused, Severity
-from ordain.engine.loop import Engine
 from tests.crash import world
+from tests.words import App, Channel, Engine, Principal, Refused, RunReport, RunState, Severity, open_at_terminal
 
 __all__ = ["KIM", "ROOT", "Told", "Verb", "Warm", "framed", "load", "receive", "run_told", "told_of"]
 

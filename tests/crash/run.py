@@ -12,13 +12,10 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ordain.adapters.process.bash import BashShell
-from ordain.core.plan.value import StepId
-from ordain.core.run.run_state import RunState
-from ordain.core.run.step_event import StepState
 from tests.crash import world
 from tests.crash.process import Told, Warm
 from tests.crash.site import CHANGES, FAILURES, NOT_REACHED, PRIVATE, WRITES, Call, Point, Seen, Site, calls, look_at
+from tests.words import BashShell, RunState, StepId, StepState
 
 __all__ = [
     "BEGINNINGS",

@@ -15,18 +15,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.adapters.ledger.database import inspect
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.state.directory import shelf_path
 from ordain.core.ledger import chain
-from ordain.core.ledger.audit import audit
-from ordain.core.ledger.summary import PlanSummary
-from ordain.core.plan.canonical import plan_id
-from ordain.core.run.event import Recorded, RunOpened
-from ordain.core.run.run_state import RunState
-from ordain.documents.reading import read
-from ordain.records.records import Records
 from tests.crash.process import Told, Verb, Warm
+from tests.words import (
+    PlanSummary,
+    Recorded,
+    Records,
+    RunOpened,
+    RunState,
+    SqliteLedger,
+    audit,
+    inspect,
+    plan_id,
+    read,
+    shelf_path,
+)
 
 __all__ = [
     "CHANGES",

@@ -16,14 +16,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ordain.adapters.process.process import all_processes, mark_of
-from ordain.core.run.event import ExecutorStarted
-from ordain.core.run.step_event import StepState
 from tests.crash import world
 from tests.crash.process import Told, Verb, Warm
 from tests.crash.run import RunSite, check_end, kill_points
 from tests.crash.site import NOT_REACHED, Point, Seen
 from tests.programs import need
+from tests.words import ExecutorStarted, StepState, all_processes, mark_of
 
 pytestmark = pytest.mark.slow("executors are frozen by strace, and others wait until they may take over")
 

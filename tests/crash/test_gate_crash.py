@@ -14,12 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.value import PlanId, RunId
-from ordain.core.run.event import RunStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
 from tests.crash.gate import (
     AFTER,
     BEFORE,
@@ -36,6 +30,7 @@ from tests.crash.gate import (
 from tests.crash.process import KIM, Told, Warm
 from tests.crash.site import NOT_REACHED, PRIVATE, Point, tenth
 from tests.programs import need
+from tests.words import Append, PlanId, Refused, RunId, RunStarted, SqliteLedger, open_at_terminal
 
 pytestmark = pytest.mark.slow("commands are disturbed by strace at hundreds of points")
 

@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.state.directory import shelf_path
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import ApprovalGiven
 from tests.crash.crowd import SHARED_EVERY, Crowd
 from tests.crash.gate import (
     AFTER,
@@ -24,6 +21,7 @@ from tests.crash.gate import (
 from tests.crash.process import KIM, Told, Warm
 from tests.crash.site import look_at
 from tests.programs import need
+from tests.words import ApprovalGiven, open_at_terminal, shelf_path
 
 pytestmark = pytest.mark.slow("crowds of processes, some of them frozen by strace")
 

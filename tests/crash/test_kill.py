@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.process.process import mark_of
-from ordain.assemble.workspace import open_at_terminal
 from tests.crash.kill import Victim, compare, kill_and_resume, undisturbed
 from tests.crash.process import KIM
 from tests.patience import eventually
+from tests.words import mark_of, open_at_terminal
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.ledger.backup import backup, restore
-from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import Event, Recorded
-from ordain.core.run.step_event import AttemptStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
+from tests.words import Append, AttemptStarted, Event, Instant, Recorded, Refused, SqliteLedger, StepId, backup, restore
 
 AT = Instant(1_700_000_000_000)
 STREAMS = ("run/RUN-1", "lineage/PLAN-1")

@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ordain.adapters.process.process import mark_of
-from ordain.core.run.step_event import StepState
+from tests.words import StepState, mark_of
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
 

@@ -16,22 +16,29 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.failure import Retry
-from ordain.core.plan.model import NestedPlan, Plan, Step
-from ordain.core.plan.value import Instant, RunId
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import RunEvent
-from ordain.core.run.state import replay
 from tests.reference import standing
 from tests.simulation.fate import draw_plan
 from tests.simulation.life import Failed, Life
+from tests.words import (
+    AcquireLock,
+    App,
+    Ask,
+    CallTool,
+    Channel,
+    Instant,
+    NestedPlan,
+    Plan,
+    Principal,
+    ReleaseLock,
+    Retry,
+    RunCommand,
+    RunEvent,
+    RunId,
+    RunReport,
+    Step,
+    open_at_terminal,
+    replay,
+)
 
 CHUNK = 60
 QUICK, LONG = 240, 6000

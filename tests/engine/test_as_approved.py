@@ -6,15 +6,9 @@ import asyncio
 
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.canonical import step_key
-from ordain.core.plan.model import Step
-from ordain.core.plan.value import RunId, StepId
-from ordain.core.run.step_event import AttemptStarted
-from ordain.ports.process import Command, Finished
 from tests.build import step
 from tests.scenario import Scenario
+from tests.words import AttemptStarted, Command, Finished, RunCommand, RunId, Step, StepId, StoreData, step_key
 
 
 def gives(text: str, exit_code: int = 0) -> Finished:

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from ordain.core.plan.failure import Retry
-from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import Scenario
+from tests.words import Finished, Retry
 
 DEPLOY = step("deploy", run="sh deploy.sh", on_failure=Retry(max_attempts=3, initial_delay_ms=1000))
 

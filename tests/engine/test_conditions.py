@@ -6,31 +6,38 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.approval import ValidateApproval
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.condition import (
+from tests.build import plan, step
+from tests.scenario import KIM, Scenario
+from tests.words import (
+    AcquireLock,
+    Append,
+    ApprovalGiven,
     ApprovalScope,
     ApprovalValid,
     CustomCondition,
+    ForEach,
     LockAvailable,
     LockHeld,
+    LockTaken,
     PaneExists,
     PaneState,
+    Parameter,
     PatternMatched,
     PatternNotMatched,
     Precondition,
+    Refused,
+    ReleaseLock,
+    Retry,
+    RunCommand,
+    RunId,
+    RunStarted,
+    Skip,
+    Step,
     StepCompleted,
+    StepId,
+    StoreData,
+    ValidateApproval,
 )
-from ordain.core.plan.failure import Retry, Skip
-from ordain.core.plan.model import ForEach, Parameter, Step
-from ordain.core.plan.value import RunId, StepId
-from ordain.core.run.event import ApprovalGiven, LockTaken, RunStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
-from tests.build import plan, step
-from tests.scenario import KIM, Scenario
 
 COVERED = ApprovalScope(action_kind="run")
 NOT_COVERED = ApprovalScope(action_kind="send_text")

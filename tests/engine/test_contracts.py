@@ -8,16 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.condition import Contract, CustomCondition, NoCheck, Verification
-from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
-from ordain.core.run.event import ProtectedChanged
-from ordain.core.run.step_event import ContractSeen, FilesProtected
-from ordain.core.text.problem import Refused, refuse
-from ordain.ports.process import Finished
-from ordain.ports.tool import ToolResult
 from tests.build import step
 from tests.engine.test_life import settle
 from tests.scenario import ROBOT, Scenario
+from tests.words import (
+    Continue,
+    Contract,
+    ContractSeen,
+    CustomCondition,
+    Escalate,
+    FilesProtected,
+    Finished,
+    NoCheck,
+    ProtectedChanged,
+    Refused,
+    Retry,
+    Skip,
+    ToolResult,
+    Verification,
+    refuse,
+)
 
 WELL = Finished(duration_ms=1, exit_code=0)
 TESTS = {"tests/a.py": b"assert a", "tests/b.py": b"assert b", "src/a.py": b"a"}

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.failure import Retry
-from ordain.core.plan.model import Step
-from ordain.core.plan.role import EffectClass
-from ordain.core.run.step_event import DoubtFound
-from ordain.core.text.problem import Refused
-from ordain.ports.process import Command, Finished
-from ordain.ports.tool import ToolResult
 from tests.build import step
 from tests.scenario import KIM, Scenario
+from tests.words import Command, Custom, DoubtFound, EffectClass, Finished, Refused, Retry, RunCommand, Step, ToolResult
 
 ANNOUNCE = b"""\
 [actions.announce]
@@ -168,8 +160,7 @@ def test_no_tool_can_be_called_by_the_name_of_a_handler():
 
 
 def test_the_preview_shows_what_is_run():
-    from ordain.interfaces.view.preview import review_lines
-    from ordain.interfaces.view.run import Style
+    from tests.words import Style, review_lines
 
     life = configured(custom(payload={"text": "hello"})).prepare()
     shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(colour=False)))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ordain.engine.perform.deadline import Deadlines
+from tests.words import Deadlines
 
 
 class Clocked:

@@ -13,16 +13,30 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.condition import CustomCondition, LockAvailable, LockHeld, StepCompleted, Verification
-from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
-from ordain.core.plan.model import ForEach, NestedPlan, Step
-from ordain.core.plan.value import StepId
-from ordain.ports.process import Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
+from tests.words import (
+    Abort,
+    Ask,
+    Command,
+    Continue,
+    CustomCondition,
+    Escalate,
+    Fallback,
+    Finished,
+    ForEach,
+    LockAvailable,
+    LockHeld,
+    NestedPlan,
+    Retry,
+    RunCommand,
+    Skip,
+    Step,
+    StepCompleted,
+    StepId,
+    StoreData,
+    Verification,
+)
 
 
 def gives(text: str, exit_code: int = 0) -> Finished:

@@ -12,22 +12,42 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.ledger.findings import Kind
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock
-from ordain.core.plan.condition import CustomCondition, LockHeld, Verification
-from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
-from ordain.core.plan.model import ForEach, NestedPlan, Parameter, Step
-from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.run.event import LockTaken
-from ordain.core.run.result import Missing, decoded
-from ordain.core.run.step_event import AttemptStarted, FilesProtected, GroupKind, Outcome, StepUnfolded
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append
-from ordain.ports.process import Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
+from tests.words import (
+    Abort,
+    AcquireLock,
+    Append,
+    AttemptStarted,
+    Command,
+    Continue,
+    CustomCondition,
+    Escalate,
+    Fallback,
+    FilesProtected,
+    Finished,
+    ForEach,
+    GroupKind,
+    Instant,
+    Kind,
+    LockHeld,
+    LockTaken,
+    Missing,
+    NestedPlan,
+    Outcome,
+    Parameter,
+    Refused,
+    Retry,
+    RunCommand,
+    RunId,
+    Skip,
+    Step,
+    StepId,
+    StepUnfolded,
+    StoreData,
+    Verification,
+    decoded,
+)
 
 
 def gives(text: str, exit_code: int = 0) -> Finished:

@@ -8,14 +8,23 @@ from unittest.mock import patch
 
 import pytest
 
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.report.report import AttemptOutput, RunReport, Told, read_output, wire_line
-from ordain.core.run.event import Recorded, to_wire
-from ordain.core.run.step_event import AttemptEnded
 from ordain.engine import follow as following
-from ordain.ports.process import Command, Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
+from tests.words import (
+    AttemptEnded,
+    AttemptOutput,
+    Command,
+    Finished,
+    Instant,
+    Recorded,
+    RunReport,
+    StepId,
+    Told,
+    read_output,
+    to_wire,
+    wire_line,
+)
 
 
 class Remembering(list[Told]):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ordain.core.plan.failure import Abort
-from ordain.core.run.event import RunFinished, StopAsked
-from ordain.core.run.step_event import StepKept
-from ordain.ports.ledger import Append
-from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.words import Abort, Append, Finished, RunFinished, StepKept, StopAsked
 
 
 def test_a_rerun_that_aborts_while_it_looks_what_can_be_kept_just_ends():

@@ -5,14 +5,22 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.run.step_event import AttemptEnded, AttemptStarted
-from ordain.core.text.problem import Refused, refuse
-from ordain.ports.machine import Holder
-from ordain.ports.process import Finished
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.words import (
+    Abort,
+    AttemptEnded,
+    AttemptStarted,
+    Continue,
+    Escalate,
+    Finished,
+    Holder,
+    Refused,
+    Retry,
+    RunCommand,
+    Skip,
+    refuse,
+)
 
 
 def codes(refused: pytest.ExceptionInfo[Refused]) -> list[str]:
@@ -517,8 +525,7 @@ def test_only_one_executor_at_a_time():
 
 
 def test_a_fenced_executor_cannot_write():
-    from ordain.core.run.event import ExecutorStarted
-    from ordain.ports.ledger import Append
+    from tests.words import Append, ExecutorStarted
 
     life = Scenario(step("a"), step("b"))
 

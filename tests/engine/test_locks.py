@@ -7,20 +7,33 @@ from typing import Any
 
 import pytest
 
-from ordain.app.app import App
 from ordain.app.audits import _end_what_is_open
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.failure import Escalate, Retry
-from ordain.core.plan.model import Plan, Step
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import LockReleased, LockTaken, Recorded, RunPaused
-from ordain.core.run.step_event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound, StepKept
-from ordain.ports.machine import Holder
-from ordain.ports.process import Command, Finished
-from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 from tests.twins.ledger import MemoryLedger
+from tests.words import (
+    AcquireLock,
+    App,
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    Command,
+    DoubtFound,
+    Escalate,
+    Finished,
+    Holder,
+    LockReleased,
+    LockTaken,
+    Plan,
+    Recorded,
+    Records,
+    ReleaseLock,
+    Retry,
+    RunPaused,
+    RunReport,
+    Step,
+    StepKept,
+)
 
 MINUTE = 60_000
 

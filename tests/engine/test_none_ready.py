@@ -12,12 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.plan.model import Step
-from ordain.interfaces.cli.execution import carry_out
-from ordain.interfaces.view.run import Style
 from tests.build import step
 from tests.scenario import Scenario
+from tests.words import Abort, Continue, Escalate, Retry, Skip, Step, Style, carry_out
 
 AUTH = (
     step("analyse", needs=()),

@@ -6,10 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from ordain.core.plan.model import Action
-from ordain.core.plan.role import about
 from ordain.engine.perform import table
-from ordain.engine.perform.table import ELSEWHERE, PERFORMERS, WATCHERS
+from tests.words import ELSEWHERE, PERFORMERS, WATCHERS, Action, about
 
 ACTIONS = get_args(Action)
 TABLES = {"PERFORMERS": PERFORMERS, "WATCHERS": WATCHERS, "ELSEWHERE": ELSEWHERE}

@@ -8,19 +8,26 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.workspace.directory import DirectoryWorkspace
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.value import Instant
-from ordain.core.run.event import TopicPosted
-from ordain.core.run.result import Missing
-from ordain.core.run.topic import stream_of_topic
-from ordain.core.text.redaction import Redactor
-from ordain.engine.reads import READ_BYTES_MAX, READS_BYTES_MAX, Gathered, NothingGivenError, StepReads
-from ordain.ports.ledger import Append
-from ordain.records.records import Records
-from ordain.records.sink import Sink
 from tests.twins.ledger import MemoryLedger
+from tests.words import (
+    READ_BYTES_MAX,
+    READS_BYTES_MAX,
+    Append,
+    Channel,
+    DirectoryWorkspace,
+    Gathered,
+    Instant,
+    Missing,
+    NothingGivenError,
+    Principal,
+    Records,
+    Redactor,
+    Sink,
+    StepReads,
+    Task,
+    TopicPosted,
+    stream_of_topic,
+)
 
 SECRET = "tr0ub4dor-and-three"
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

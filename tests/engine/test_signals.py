@@ -8,18 +8,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.condition import External
-from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
-from ordain.core.plan.model import Step
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import SignalGiven
-from ordain.core.run.step_event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound
-from ordain.core.text.problem import Refused
 from tests.build import plan, step
 from tests.patience import PATIENCE_S
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.words import (
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    Continue,
+    DoubtFound,
+    Escalate,
+    External,
+    Refused,
+    Retry,
+    RunCommand,
+    RunReport,
+    SignalGiven,
+    Skip,
+    Step,
+    WaitFor,
+)
 
 MINUTE = 60_000
 
@@ -111,7 +119,7 @@ def test_once_given_it_is_there_for_every_step_and_the_newest_value_counts():
         return None
 
     async def first(command: Any) -> Any:
-        from ordain.ports.process import Finished
+        from tests.words import Finished
 
         await meanwhile(command)
         return Finished(duration_ms=1, exit_code=0)
@@ -294,8 +302,8 @@ def test_two_who_give_it_at_once_are_both_heard():
 
 def test_a_step_that_went_on_without_its_signal_is_found():
     """Where somebody takes a signal out of the ledger, the run that it let go on tells."""
-    from ordain.core.ledger.findings import Kind
     from tests.test_verifiers import Forger, both
+    from tests.words import Kind
 
     life = Scenario(wait(), step("after")).approve()
     given_while_waiting(life)
@@ -308,8 +316,8 @@ def test_a_step_that_went_on_without_its_signal_is_found():
 
 
 def test_a_step_that_went_on_with_a_value_that_its_signal_never_had_is_found():
-    from ordain.core.ledger.findings import Kind
     from tests.core.test_audit import edited, look
+    from tests.words import Kind
 
     life = Scenario(wait(), step("after")).approve()
     given_while_waiting(life)
@@ -323,7 +331,7 @@ def test_a_step_that_went_on_with_a_value_that_its_signal_never_had_is_found():
 
 
 def test_a_wait_inside_a_nested_plan_hears_it_too():
-    from ordain.core.plan.model import NestedPlan
+    from tests.words import NestedPlan
 
     inner = plan(wait("inner"), title="Inner")
     life = Scenario(step("first"), step("nest", action=NestedPlan(plan=inner))).approve()

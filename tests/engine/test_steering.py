@@ -5,14 +5,20 @@ from typing import Any
 
 import pytest
 
-from ordain.core.run.event import ExecutorStarted, RunCancelled, RunPaused, StopAsked
-from ordain.core.run.step_event import AttemptStarted, StepKept
-from ordain.core.text.problem import Refused
-from ordain.ports.machine import Holder
-from ordain.ports.process import Finished
 from tests.build import plan as build_plan
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.words import (
+    AttemptStarted,
+    ExecutorStarted,
+    Finished,
+    Holder,
+    Refused,
+    RunCancelled,
+    RunPaused,
+    StepKept,
+    StopAsked,
+)
 
 MINUTE = 60_000
 
@@ -444,8 +450,7 @@ def test_a_rerun_survives_a_crash_at_every_boundary(boundary):
 
 
 def test_only_what_the_beginning_names_can_be_kept():
-    from ordain.core.run.run_state import IllegalTransition, RunState
-    from ordain.core.run.state import apply
+    from tests.words import IllegalTransition, RunState, apply
 
     life = graph().run()
     again(life)

@@ -13,14 +13,11 @@ from unittest.mock import patch
 
 import pytest
 
-from ordain.adapters.workspace.clock import WallClock
-from ordain.core.plan.failure import Retry
-from ordain.core.run.step_event import AttemptEnded
-from ordain.ports.process import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.world import Executor, VirtualLoop, World
 from tests.twins.workspace import MemoryWriterLock
+from tests.words import AttemptEnded, Finished, Retry, WallClock
 
 MINUTE = 60_000
 HOUR, DAY = 60 * MINUTE, 24 * 60 * MINUTE

@@ -8,16 +8,23 @@ import threading
 import pytest
 
 from ordain.adapters.tools import file as moving
-from ordain.adapters.tools.toolbox import built_in_tools
-from ordain.core.plan.failure import Escalate
-from ordain.core.run.attempt import whole_seal
-from ordain.core.run.step_event import AttemptEnded, DoubtSettled, Outcome
-from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
-from ordain.ports.process import Command, Finished, Whole
-from ordain.ports.tool import ToolResult
-from ordain.records.sink import Sink
 from tests.build import step
 from tests.scenario import Crash, Scenario
+from tests.words import (
+    ARTIFACT_BYTES_MAX,
+    OUTPUT_BYTES_MAX,
+    AttemptEnded,
+    Command,
+    DoubtSettled,
+    Escalate,
+    Finished,
+    Outcome,
+    Sink,
+    ToolResult,
+    Whole,
+    built_in_tools,
+    whole_seal,
+)
 
 
 def outcome(life: Scenario, name: str = "a") -> Outcome:

@@ -4,18 +4,24 @@ expressions over what the harness saw."""
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.tools.cel import Cel
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.condition import Contract, CustomCondition
-from ordain.core.plan.model import Verification
-from ordain.core.policy.settings import Settings, limits
-from ordain.core.run.step_event import Verdict
-from ordain.core.text.redaction import Redactor
-from ordain.engine.verify import ask, contract_command, judge
-from ordain.ports.process import Finished
-from ordain.records.sink import Sink
 from tests.build import step
 from tests.twins.execution import ScriptedShell
+from tests.words import (
+    Cel,
+    Contract,
+    CustomCondition,
+    Finished,
+    Redactor,
+    RunCommand,
+    Settings,
+    Sink,
+    Verdict,
+    Verification,
+    ask,
+    contract_command,
+    judge,
+    limits,
+)
 
 SINK = Sink(Redactor({}), lambda body: "sealed")
 

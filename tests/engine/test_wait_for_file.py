@@ -5,16 +5,20 @@ from typing import Any
 
 import pytest
 
-from ordain.core.approval.diff.concern import concerns
-from ordain.core.lint.rules import lint
-from ordain.core.lint.survey import Facts
-from ordain.core.plan.actions.wait_for_file import WaitForFile
-from ordain.core.plan.model import Step
-from ordain.core.policy.effect import planned_effects
-from ordain.core.policy.path_use import operand_paths
-from ordain.core.run.step_event import AttemptEnded, AttemptWaiting, DoubtFound
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
+from tests.words import (
+    AttemptEnded,
+    AttemptWaiting,
+    DoubtFound,
+    Facts,
+    Step,
+    WaitForFile,
+    concerns,
+    lint,
+    operand_paths,
+    planned_effects,
+)
 
 MINUTE = 60_000
 

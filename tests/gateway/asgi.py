@@ -9,12 +9,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from ordain.interfaces.gateway.http import GatewayHttp, gateway_application
 from ordain.interfaces.gateway.relay import Send as Sending
-from ordain.interfaces.gateway.wire import Id as RequestId
-from ordain.interfaces.gateway.wire import Message as Json
-from ordain.interfaces.http.entrance import Entrance, Message
+from ordain.interfaces.http.entrance import Message
 from tests.patience import PATIENCE_S
+from tests.words import Entrance, GatewayHttp, gateway_application
+from tests.words import Id as RequestId
+from tests.words import Message as Json
 
 HOST = "localhost:1"
 TOKENS = {"anna's": "anna", "anna's next": "anna", "bert's": "bert"}

@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.guard.sighting import Sighting
-from ordain.core.plan.value import Instant
 from tests.gateway.pipes import GATEWAY, LEGACY, ODD, Pipe
+from tests.words import Channel, Instant, Principal, Sighting, open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 

@@ -14,11 +14,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ordain.assemble.workspace import open_clients
-from ordain.core.plan.value import Instant
 from tests.gateway.asgi import ACCEPT, LEGACY, MODERN, modern, notification, request
 from tests.interfaces.workspace import Workspace
 from tests.patience import PATIENCE_S
+from tests.words import Instant, open_clients
 
 Json = dict[str, Any]
 GATEWAY = (sys.executable, "-m", "ordain", "mcp", "--gateway", "--http", "--port", "0")

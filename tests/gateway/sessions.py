@@ -6,14 +6,23 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ordain.app.guard import GuardInForce, Seen
-from ordain.core.guard.call import Call, CallStanding, Guard, Met, Mode, refusal_of
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolSource
-from ordain.core.policy.settings import Settings
-from ordain.interfaces.gateway.front import Caller, Front
-from ordain.interfaces.gateway.relay import Relay
 from tests.twins.execution import MemoryUpstream, MemoryUpstreams, Say
+from tests.words import (
+    Call,
+    Caller,
+    CallStanding,
+    EffectClass,
+    Front,
+    Guard,
+    GuardInForce,
+    Met,
+    Mode,
+    Relay,
+    Seen,
+    Settings,
+    ToolSource,
+    refusal_of,
+)
 
 Message = dict[str, Any]
 Server = Callable[[Message, Say], None]

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.documents.settings import read_settings
 from tests.gateway.conftest import KIM, Site
 from tests.gateway.pipes import GATEWAY, LEGACY, META, MODERN, Pipe
 from tests.patience import PATIENCE_S
+from tests.words import open_at_terminal, read_settings
 
 OURS = ["plan_propose", "plan_lint", "plan_list", "plan_get", "plan_revise", "plan_prepare", "plan_approve"]
 OURS += ["plan_commit", "plan_status", "plan_cancel", "plan_reject", "tools_list"]
@@ -332,7 +331,7 @@ def test_one_server_of_the_older_era_brings_all_to_it(site: Site) -> None:
 
 @pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_what_ours_can_do_is_what_is_said_before_it_is_started(site: Site) -> None:
-    from ordain.interfaces.gateway.greeting import OWN_CAPABILITIES
+    from tests.words import OWN_CAPABILITIES
 
     for era in (LEGACY, MODERN):
         with Pipe((*GATEWAY[:-1],), site.path, era) as pipe:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ordain.interfaces.gateway import lines
-from ordain.interfaces.gateway.wire import Message as Json
 from tests.gateway.asgi import LEGACY, META, MODERN, Gateway, Relay, modern, notification, request
 from tests.patience import PATIENCE_S, eventually_in_loop
+from tests.words import Message as Json
 
 Life = Callable[[], Coroutine[Any, Any, None]]
 

@@ -14,11 +14,10 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.plan.value import Instant
 from tests.gateway.served import Client as Raw
 from tests.gateway.served import fronting, gateway, token
 from tests.patience import PATIENCE_S
+from tests.words import Instant, open_workspace
 
 pytestmark = pytest.mark.slow("gateway processes with clients of the SDK")
 

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.guard.call import Mode
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolSource
-from ordain.core.policy.settings import Settings
 from ordain.interfaces.gateway import link, relay
 from ordain.interfaces.gateway import subscription as listening
 from tests.gateway.sessions import GREETING, Gateway, Message, Server, called, serving
 from tests.patience import PATIENCE_S, eventually_in_loop
 from tests.twins.execution import Say
+from tests.words import EffectClass, Mode, Settings, ToolSource
 
 ENFORCED = Settings(guard_mode=Mode.ENFORCE)
 VERSION = "2026-07-28"

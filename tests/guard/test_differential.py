@@ -21,40 +21,48 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.app import guard as guarding
-from ordain.app.authority import RunAuthority
-from ordain.app.guard import GuardedCalls, Seen
-from ordain.core.approval.approval import Channel, Principal
 from ordain.core.guard import call as guard
-from ordain.core.guard.call import Call
-from ordain.core.lineage.lineage import Stage
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.model import NestedPlan, Plan, Step
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition
-from ordain.core.plan.value import PlanId
 from ordain.core.policy import path_use as subject
 from ordain.core.policy import rule as call_rule
 from ordain.core.policy import ruling as judge
 from ordain.core.policy import scope
-from ordain.core.policy.rule import ArgumentConditions, CallRule, Holds
-from ordain.core.policy.scope import offered
-from ordain.core.policy.settings import Settings
-from ordain.core.policy.tier import SandboxLimits
-from ordain.core.task.offer import CallAnswer
-from ordain.core.text.redaction import Redactor
 from ordain.engine import call as calling
-from ordain.engine.call import Calls
-from ordain.records.surroundings import Surroundings
 from tests.build import plan, step, work_item
 from tests.guard import reference as model
 from tests.scenario import twin_ports
 from tests.twins.execution import ManualClock, ScriptedToolbox
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemorySightings
+from tests.words import (
+    BUILT_IN,
+    ArgumentConditions,
+    Call,
+    CallAnswer,
+    CallRule,
+    Calls,
+    CallTool,
+    Channel,
+    EffectClass,
+    GuardedCalls,
+    Holds,
+    NestedPlan,
+    Plan,
+    PlanId,
+    Principal,
+    Redactor,
+    RunAuthority,
+    RunCommand,
+    SandboxLimits,
+    Seen,
+    Settings,
+    Stage,
+    Step,
+    Surroundings,
+    Task,
+    ToolDefinition,
+    offered,
+)
 
 SEED = int(os.environ.get("ORDAIN_SEED", "20261116"))
 PARTS, WORLDS, CALLS = 10, 100, 100

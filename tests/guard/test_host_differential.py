@@ -16,16 +16,11 @@ from typing import Any
 import pytest
 
 from ordain.assemble import quick_guard as quick
-from ordain.assemble.quick_guard import QuickGuard
 from ordain.core.guard import host_tool
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolSource
-from ordain.core.policy.settings import Settings
-from ordain.core.text.control import is_control
 from ordain.interfaces.hook import claude as claude_hook
-from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
 from tests.guard import host_reference as model
 from tests.guard.reference import Lists
+from tests.words import EffectClass, Options, QuickGuard, Settings, ToolSource, answer_hook, denied_reason, is_control
 
 SEED = os.environ.get("ORDAIN_SEED", "20261116")
 WORLDS, CALLS = 250, 20

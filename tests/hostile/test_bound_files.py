@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.workspace.directory import DirectoryWorkspace
 from tests.interfaces.terminal import Background
 from tests.interfaces.workspace import Workspace
 from tests.patience import eventually
+from tests.words import DirectoryWorkspace
 
 DEPLOY = "echo good >> ran\n"
 EVIL = "echo evil >> ran\n"

@@ -11,17 +11,26 @@ import msgspec
 import pytest
 
 from ordain import Channel, Plan, Principal, Refused, open_workspace
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.canonical import PLAN_TYPE, canonical_bytes, digest
-from ordain.core.plan.failure import Fallback, Retry
-from ordain.core.plan.graph import edges_fault
-from ordain.core.plan.model import ForEach, NestedPlan, Step
-from ordain.core.plan.value import Instant, PlanId, StepId
-from ordain.core.run.event import PlanPrepared
-from ordain.ports.ledger import Append
-from ordain.records.records import first_lineage
 from tests.build import plan, step
 from tests.interfaces.workspace import Workspace
+from tests.words import (
+    PLAN_TYPE,
+    Append,
+    Fallback,
+    ForEach,
+    Instant,
+    NestedPlan,
+    PlanId,
+    PlanPrepared,
+    Retry,
+    RunCommand,
+    Step,
+    StepId,
+    canonical_bytes,
+    digest,
+    edges_fault,
+    first_lineage,
+)
 
 AGENT = Principal(name="agent", channel=Channel.SCRIPT)
 

@@ -18,19 +18,23 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
-from ordain.adapters.tools.file import FileTools
-from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.assemble import quick_guard as quick
-from ordain.assemble.quick_guard import QuickGuard
-from ordain.core.policy.settings import Settings
-from ordain.core.policy.tier import SandboxLimits
-from ordain.core.text.control import folded
 from ordain.interfaces.hook import claude as claude_hook
-from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
-from ordain.ports.process import Command
 from tests.interfaces.workspace import Workspace
 from tests.programs import need
+from tests.words import (
+    BubblewrapSandbox,
+    Command,
+    FileTools,
+    Options,
+    ProtectedFiles,
+    QuickGuard,
+    SandboxLimits,
+    Settings,
+    answer_hook,
+    denied_reason,
+    folded,
+)
 
 SEED = os.environ.get("ORDAIN_SEED", "20261118")
 ALL, SOME = 10_000, 1_000

@@ -15,14 +15,10 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, Refused
-from ordain.app.app import App
-from ordain.app.approvals import Gate
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.text.problem import Problem
-from ordain.records.surroundings import Surroundings
 from tests.interfaces.workspace import KIM, Workspace
 from tests.programs import need, set_programs
 from tests.task_runs import task
+from tests.words import App, Gate, Problem, Surroundings, open_at_terminal
 
 BOT = Principal(name="bot", channel=Channel.ROBOT)
 PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -15,11 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.state.directory import shelf_path, state_path
-from ordain.core.ledger.findings import Rules
-from ordain.interfaces.view.audit import audit_lines
-from ordain.interfaces.view.run import Style
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import Rules, Style, audit_lines, shelf_path, state_path
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers" / "v2.db"
 """Made by 0.1, which knew nothing of preparations and environments."""
@@ -117,9 +114,7 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither good nor bad: 0.1 did not record the definitions that it asked."""
-    from ordain.assemble.workspace import open_at_terminal
-    from ordain.core.plan.tool import EffectClass
-    from ordain.core.run.event import RunStarted
+    from tests.words import EffectClass, RunStarted, open_at_terminal
 
     app = open_at_terminal(workspace.path, exact=True)
     with monkeypatch.context() as older:
@@ -140,9 +135,7 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
 def test_a_run_is_judged_by_the_definitions_that_were_recorded_with_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ordain.assemble.workspace import open_at_terminal
-    from ordain.core.plan.role import EffectClass
-    from ordain.core.run.event import RunStarted
+    from tests.words import EffectClass, RunStarted, open_at_terminal
 
     assert workspace.ordain("run", "look.plan.md").status == 0
     app = open_at_terminal(workspace.path, exact=True)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.core.guard.host_tool import found_at, readings
-from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
 from tests.interfaces.workspace import Workspace
+from tests.words import Options, answer_hook, denied_reason, found_at, readings
 
 SETTINGS = '[guard]\nmode = "enforce"\nopen = ["write_file", "read_file"]\n[policy]\ndeny = ["path:private/**"]\n'
 

@@ -16,12 +16,11 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, Refused, open_workspace
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.value import StepId
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import PATIENCE_S, eventually
 from tests.programs import need
+from tests.words import StepId, open_at_terminal
 
 PLAIN = {"NO_COLOR": "1"}
 SECRET = "Ordain!9"

@@ -17,12 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.process.outside import started
-from ordain.assemble.workspace import open_at_terminal, open_workspace
-from ordain.core.text.problem import Refused
 from tests import tool_server
 from tests.gateway.pipes import GATEWAY, Pipe
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import Refused, open_at_terminal, open_workspace, started
 
 SERVER = Path(tool_server.__file__)
 PAYLOAD = 'import os; open({loot!r}, "a").write(os.environ.get("SECRET_TOKEN", "ran"))\n'

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.workspace.protected_file import ProtectedFiles
 from tests.programs import need
 from tests.task_runs import Carried, carried_out
+from tests.words import ProtectedFiles
 
 PYTHON = shlex.quote(sys.executable)
 HELPER = "tests/helper.py"

@@ -20,12 +20,17 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal
-from ordain.adapters.agents.local import LocalAgents
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import Event, RunFinished
-from ordain.core.run.step_event import AttemptEnded, Outcome
-from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from tests import task_runs
+from tests.words import (
+    ARTIFACT_BYTES_MAX,
+    OUTPUT_BYTES_MAX,
+    AttemptEnded,
+    Event,
+    LocalAgents,
+    Outcome,
+    RunFinished,
+    open_at_terminal,
+)
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ORDAIN = [sys.executable, "-m", "ordain"]

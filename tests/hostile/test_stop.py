@@ -14,16 +14,11 @@ from typing import Any
 import pytest
 
 from ordain import Channel, Principal
-from ordain.adapters.state.directory import shelf_path
-from ordain.app.guard import Seen
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.guard.call import Call
-from ordain.core.text.problem import Refused
-from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
 from tests.gateway.conftest import Site
 from tests.interfaces.terminal import start
 from tests.interfaces.workspace import WAITS, Workspace
 from tests.patience import PATIENCE_S, eventually
+from tests.words import Call, Options, Refused, Seen, answer_hook, denied_reason, open_at_terminal, shelf_path
 
 AGENT = Principal(name="agent", channel=Channel.MCP)
 CHILDREN = """# Leave children behind

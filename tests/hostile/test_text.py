@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.core.text.confusable import confusable_places
-from ordain.interfaces.view.text import visible
 from tests.interfaces.workspace import Workspace
+from tests.words import confusable_places, visible
 
 
 @pytest.fixture

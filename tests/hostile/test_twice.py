@@ -16,13 +16,10 @@ from typing import Any
 import pytest
 
 from ordain import App, Channel, Principal, Refused, open_workspace
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.lineage.ask import Given
-from ordain.interfaces.view.run import Style, problem_lines
-from ordain.ports.machine import Credential
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import start
 from tests.interfaces.workspace import Workspace
+from tests.words import Credential, Given, Style, open_at_terminal, problem_lines
 
 ALLOWED = '[policy]\nallow = ["shell"]\n'
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema
 
-from ordain.interfaces.robot.schema import answer_schema, event_schema
+from tests.words import answer_schema, event_schema
 
 __all__ = ["GOLDEN", "check_document", "check_event", "golden_name", "strict"]
 

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordain.assemble.workspace import open_clients
-from ordain.core.plan.value import Instant
 from tests.interfaces.terminal import start
 from tests.patience import PATIENCE_S
+from tests.words import Instant, open_clients
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"

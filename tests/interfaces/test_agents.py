@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.text.problem import Refused
 from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import KIM, Workspace
 from tests.programs import need
+from tests.words import Refused, open_at_terminal
 
 GOLDEN = RENDER / "agents"
 CODER = 'echo "$1 tried" >> effects; test -f again && echo done > done.txt; touch again; echo all is done\n'

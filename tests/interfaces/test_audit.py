@@ -15,11 +15,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.interfaces.cli.main import _GROUPS, main
-from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, WAITING
+from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import FAILED, FINE, REFUSED, WAITING, main, open_at_terminal
 
 ROOT = Path(__file__).parent.parent.parent
 FITS = "All of it fits."

@@ -11,18 +11,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.tools.mcp import McpTools
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.report.report import RunReport
-from ordain.core.text.problem import Refused, refuse
-from ordain.interfaces.background import BackgroundProcess
 from ordain.interfaces.mcp import follow as following
 from ordain.interfaces.mcp import tools as plan_tools
-from ordain.interfaces.mcp.surface import ClientCall
 from tests.interfaces.workspace import KIM, SMALL, WAITS, Workspace
 from tests.patience import PATIENCE_S, eventually
+from tests.words import (
+    App,
+    BackgroundProcess,
+    Channel,
+    ClientCall,
+    McpTools,
+    Principal,
+    Refused,
+    RunReport,
+    open_at_terminal,
+    refuse,
+)
 
 
 def at_work_on(plan: str) -> int:

@@ -11,14 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ordain.adapters.process.process import mark_of
-from ordain.app.app import App
-from ordain.interfaces.cli.cmd_workspace import settings_template
-from ordain.interfaces.cli.main import _GROUPS, main
-from ordain.interfaces.view.problem import problem_pages
+from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, without_terminal
 from tests.interfaces.workspace import ASKS, READS, SMALL, WARNS, Workspace, approve_command, mark_workspace, run_id
 from tests.patience import eventually
+from tests.words import App, main, mark_of, problem_pages, settings_template
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 

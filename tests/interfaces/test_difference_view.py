@@ -12,18 +12,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
-from ordain.core.approval.diff.difference import Comparison, Side, difference
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.canonical import plan_id
-from ordain.core.plan.failure import Fallback, Skip
-from ordain.core.plan.model import Budget, NestedPlan, Parameter, Plan
-from ordain.core.plan.tool import DEFINITIONS
-from ordain.interfaces.view.diff import _compared, difference_lines
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.diff import _compared
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans
+from tests.words import (
+    DEFINITIONS,
+    Budget,
+    Comparison,
+    Fallback,
+    NestedPlan,
+    Parameter,
+    Plan,
+    RunCommand,
+    Side,
+    Skip,
+    Style,
+    Task,
+    difference,
+    difference_lines,
+    plan_id,
+)
 
 PLAIN, COLOUR = Style(False), Style(True)
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))

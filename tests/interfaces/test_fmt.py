@@ -10,9 +10,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ordain.core.plan.canonical import plan_id
-from ordain.documents.reading import read
 from tests.interfaces.workspace import Workspace
+from tests.words import plan_id, read
 
 FINE, REFUSED = 0, 2
 

@@ -12,28 +12,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.canonical import plan_id
-from ordain.core.plan.model import Budget, Plan
-from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.policy.settings import Settings, limits
-from ordain.core.run.event import BudgetReached, ExecutorStarted, RunEvent, RunOpened, RunPaused
-from ordain.core.run.run_state import RunState
-from ordain.core.run.state import replay
-from ordain.core.run.step_event import (
+from tests.build import plan, step
+from tests.interfaces.golden import RENDER, check_golden
+from tests.words import (
+    Ask,
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
+    Budget,
+    BudgetReached,
+    Channel,
     DoubtFound,
+    ExecutorStarted,
+    Instant,
+    Line,
     Outcome,
+    Plan,
+    Principal,
+    RunEvent,
+    RunId,
+    RunOpened,
+    RunPaused,
+    RunState,
+    Settings,
     Settlement,
+    StepId,
     StepState,
+    WorkspaceIdentity,
+    cells,
+    frame,
+    last_lines,
+    limits,
+    plan_id,
+    replay,
 )
-from ordain.interfaces.view.frame import Line, frame, last_lines
-from ordain.interfaces.view.text import cells
-from tests.build import plan, step
-from tests.interfaces.golden import RENDER, check_golden
 
 NOW = 1_800_000_000_000
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

@@ -13,18 +13,25 @@ from typing import Any
 import pytest
 
 from ordain.assemble import quick_guard as quick
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.guard.sighting import Sighting
-from ordain.core.lineage.lineage import Stage
-from ordain.core.plan.value import Instant
-from ordain.core.run.event import RequestRefused
 from ordain.interfaces.hook import claude as claude_hook
 from ordain.interfaces.hook import full
-from ordain.interfaces.hook.claude import REASON_MAX, STDIN_MAX, HookAnswer, Options, answer_hook, denied_reason
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import PATIENCE_S
+from tests.words import (
+    REASON_MAX,
+    STDIN_MAX,
+    HookAnswer,
+    Instant,
+    Options,
+    RequestRefused,
+    Sighting,
+    Stage,
+    answer_hook,
+    denied_reason,
+    open_at_terminal,
+)
 
 ENFORCE = '[guard]\nmode = "enforce"\n'
 OBSERVE = '[guard]\nmode = "observe"\n'

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from ordain.core.text.problem import Refused
-from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
 from tests.interfaces.test_guard_hook import ENFORCE, asked
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
 from tests.patience import PATIENCE_S
+from tests.words import Refused, with_hook, with_server, without_hook, without_server
 
 FINE, REFUSED, WAITING = 0, 2, 3
 COMMAND = ["/usr/bin/python3", "-I", "-c", "go", "/src", "guard", "hook", "claude-code"]

@@ -12,20 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.app.guard import Seen
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.guard.call import Call
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition
-from ordain.core.policy.settings import Settings
-from ordain.interfaces.view.guard import watch_lines
-from ordain.interfaces.view.run import Style
 from tests.core.test_watch import NOON, reported, seen
 from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import Workspace
+from tests.words import (
+    BUILT_IN,
+    Call,
+    Channel,
+    EffectClass,
+    Principal,
+    Seen,
+    Settings,
+    Style,
+    ToolDefinition,
+    open_at_terminal,
+    watch_lines,
+)
 
 PLAIN, COLOUR = Style(False), Style(True)
 DAY = 86_400_000

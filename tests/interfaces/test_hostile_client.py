@@ -11,15 +11,11 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.lineage.refusal import PER_HOUR
-from ordain.core.run.event import RequestRefused
-from ordain.core.text.problem import Refused
 from tests.interfaces.http_server import HttpServer, modern_body, modern_headers
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import Workspace
+from tests.words import PER_HOUR, Channel, Principal, Refused, RequestRefused, open_workspace
 
 WAITING, REFUSED, FINE = 3, 2, 0
 ONE = [{"description": "Write it", "run": "echo one >> effects", "contract": "grep -q one effects"}]

@@ -12,20 +12,26 @@ from typing import TextIO
 
 import pytest
 
-from ordain.adapters.workspace.locate import find_workspace
-from ordain.core.plan.model import Plan
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.report.report import AttemptOutput
-from ordain.core.run.event import Recorded
-from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
 from ordain.interfaces.cli import live
-from ordain.interfaces.cli.live import LiveView
-from ordain.interfaces.view.run import Style
 from tests.build import plan, step
 from tests.interfaces.terminal import Background
 from tests.interfaces.test_frame import NOW, state_after
 from tests.interfaces.workspace import Workspace, run_id
 from tests.patience import eventually, hang_guard
+from tests.words import (
+    AttemptEnded,
+    AttemptOutput,
+    AttemptStarted,
+    Instant,
+    LiveView,
+    Outcome,
+    Plan,
+    Recorded,
+    StepId,
+    StepState,
+    Style,
+    find_workspace,
+)
 
 TALKS = """\
 # Talk

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from ordain.assemble.workspace import open_at_terminal
 from tests.interfaces.terminal import Background
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import eventually
+from tests.words import open_at_terminal
 
 FINE = 0
 LOCKED = """\

@@ -6,9 +6,9 @@ import os
 import stat
 
 from ordain import __version__
-from ordain.interfaces.skill import skill_text
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
+from tests.words import skill_text
 
 
 def test_json_skill(workspace: Workspace) -> None:

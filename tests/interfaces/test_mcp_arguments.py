@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from ordain.core.text.problem import Refused
-from ordain.interfaces.mcp.argument import read_arguments
+from tests.words import Refused, read_arguments
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,17 +9,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.app.app import App
-from ordain.assemble.workspace import open_workspace
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.text.problem import refuse
-from ordain.interfaces.http.entrance import Entrance, Message, Receive, Scope, Send
+from ordain.interfaces.http.entrance import Message
 from ordain.interfaces.mcp import subscription as watching
-from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.subscription import Subscription, Watcher
-from ordain.interfaces.mcp.surface import ClientCall
 from tests.interfaces.workspace import LARGE, SMALL, Workspace
 from tests.patience import eventually_in_loop
+from tests.words import (
+    PLAN_SURFACE,
+    App,
+    Channel,
+    ClientCall,
+    Entrance,
+    Principal,
+    Receive,
+    Scope,
+    Send,
+    Subscription,
+    Watcher,
+    open_workspace,
+    refuse,
+)
 
 ANNA = Principal(name="mcp/anna", channel=Channel.MCP)
 BERT = Principal(name="mcp/bert", channel=Channel.MCP)

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from ordain.interfaces.http.entrance import hosts, listen, own_hosts
 from tests.interfaces.http_server import HttpServer, headers, modern_body, modern_headers, next_event
 from tests.interfaces.terminal import without_terminal
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import READS, SMALL, WAITS, Workspace
 from tests.patience import PATIENCE_S, eventually
+from tests.words import hosts, listen, own_hosts
 
 FINE, REFUSED = 0, 2
 

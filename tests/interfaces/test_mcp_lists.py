@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.approval.approval import Channel, Principal
-from ordain.interfaces.mcp.prompts import PLAN_PROMPTS
-from ordain.interfaces.mcp.resources import listed_plans
-from ordain.interfaces.mcp.surface import Answer, ClientCall
-from ordain.interfaces.mcp.tools import PLAN_TOOLS
-from ordain.records.records import Records
 from tests.interfaces.workspace import Workspace
+from tests.words import (
+    PLAN_PROMPTS,
+    PLAN_TOOLS,
+    Answer,
+    Channel,
+    ClientCall,
+    Principal,
+    Records,
+    listed_plans,
+    open_workspace,
+)
 
 AGENT = Principal(name="kim", channel=Channel.MCP)
 OTHER = Principal(name="lee", channel=Channel.MCP)

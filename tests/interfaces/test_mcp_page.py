@@ -16,10 +16,8 @@ from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.run.event import to_wire
-from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from tests.interfaces import terminal
+from tests.words import PLAN_SURFACE, open_workspace, to_wire
 
 PAGE = (Path(__file__).parents[2] / "docs/mcp.md").read_text()
 SESSION = PAGE.partition("\n## A session\n")[2]

@@ -14,17 +14,23 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal, open_workspace
-from ordain.core.plan.value import StepId
-from ordain.core.report.report import RunReport
-from ordain.core.text.redaction import Redactor
-from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.prompts import QUOTED_MAX, STEPS_MAX, quoted
-from ordain.interfaces.mcp.server import OrdainServer
-from ordain.interfaces.skill import skill_body, skill_text
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import (
+    BUILT_IN,
+    PLAN_SURFACE,
+    QUOTED_MAX,
+    STEPS_MAX,
+    App,
+    OrdainServer,
+    Redactor,
+    RunReport,
+    StepId,
+    open_at_terminal,
+    open_workspace,
+    quoted,
+    skill_body,
+    skill_text,
+)
 
 FAILS = [
     {"description": "Write a line", "run": "echo one > effects", "contract": "grep -x one effects"},

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.documents.settings_in_force import sha256
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import open_at_terminal, sha256
 
 SECRET = "tr0ub4dor-and-three"
 

@@ -14,18 +14,27 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.message import SessionMessage
 from starlette.testclient import TestClient
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.value import Instant, PlanId, RunId
-from ordain.core.report.report import RunReport
-from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.run_tasks import RunTasks, run_task
-from ordain.interfaces.mcp.server import OrdainServer
-from ordain.interfaces.mcp.surface import Answer, ClientCall, Tasks, TaskStatus
 from tests.interfaces.json_rpc import TASKS
 from tests.interfaces.workspace import KIM, Workspace
 from tests.mcp.task_fixture import MemoryTasks, with_task_tools
 from tests.patience import PATIENCE_S
+from tests.words import (
+    PLAN_SURFACE,
+    Answer,
+    Channel,
+    ClientCall,
+    Instant,
+    OrdainServer,
+    PlanId,
+    Principal,
+    RunId,
+    RunReport,
+    RunTasks,
+    Tasks,
+    TaskStatus,
+    open_workspace,
+    run_task,
+)
 
 _META = "io.modelcontextprotocol/"
 CLIENT = Principal(name=KIM.name, channel=Channel.MCP)

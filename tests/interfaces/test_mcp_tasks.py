@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import RequestRefused
 from tests.interfaces.json_rpc import TASKS, RpcClient, RpcError
 from tests.interfaces.workspace import ASKS, FAILS, KIM, SMALL, WAITS, Workspace
 from tests.patience import PATIENCE_S
+from tests.words import RequestRefused, open_at_terminal
 
 ENDS = ("completed", "failed", "cancelled")
 UNKNOWN = "RUN-AAAAAAAAAAAAAAAA"

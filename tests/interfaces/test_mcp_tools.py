@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 
-from ordain.core.lineage.lineage import Stage
-from ordain.interfaces.mcp.argument import schema_of
-from ordain.interfaces.mcp.texts import next_call
 from ordain.interfaces.mcp.tools import _List
-from ordain.interfaces.robot.envelope import to_text
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import ASKS, FAILS, SMALL, Workspace
 from tests.patience import PATIENCE_S
+from tests.words import Stage, next_call, schema_of, to_text
 
 INTERRUPTED = 130
 CLAIMS = {

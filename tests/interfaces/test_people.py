@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_workspace
-from ordain.core.run.event import ExecutorStarted
-from ordain.core.run.step_event import DecisionGiven
 from tests.crash.world import leftovers
 from tests.interfaces import terminal
 from tests.interfaces.terminal import CTRL_D, Background, Terminal
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
 from tests.patience import eventually
+from tests.words import DecisionGiven, ExecutorStarted, open_workspace
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
 

@@ -12,19 +12,27 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ordain.core.lint.survey import waits_for
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.canonical import plan_hash, plan_id
-from ordain.core.plan.failure import Fallback
-from ordain.core.plan.model import NestedPlan, Plan
-from ordain.core.plan.value import RunId, StepId
-from ordain.core.report.report import RunReport, StepReport
-from ordain.core.run.step_event import StepState
-from ordain.interfaces.view.picture import mermaid_text, picture_lines, picture_result
-from ordain.interfaces.view.run import Style
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans
+from tests.words import (
+    Fallback,
+    NestedPlan,
+    Plan,
+    RunId,
+    RunReport,
+    StepId,
+    StepReport,
+    StepState,
+    Style,
+    Task,
+    mermaid_text,
+    picture_lines,
+    picture_result,
+    plan_hash,
+    plan_id,
+    waits_for,
+)
 
 PLAIN, COLOUR = Style(False), Style(True)
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ordain.engine.reads import READ_BYTES_MAX
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.workspace import Workspace, run_id
+from tests.words import READ_BYTES_MAX
 
 PLACES = (
     "read",

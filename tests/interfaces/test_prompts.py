@@ -11,16 +11,23 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.prompt import PARTS
-from ordain.core.run.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
-from ordain.core.text.problem import Refused
-from ordain.documents.settings import read_settings
-from ordain.documents.settings_in_force import sha256
-from ordain.engine.reads import FILES_MAX, MESSAGES_MAX, READ_BYTES_MAX, READS_BYTES_MAX
+from ordain.core.run.topic import PER_HOUR
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
+from tests.words import (
+    FILES_MAX,
+    MESSAGE_BYTES_MAX,
+    MESSAGES_MAX,
+    PARTS,
+    READ_BYTES_MAX,
+    READS_BYTES_MAX,
+    TOPICS_MAX,
+    Refused,
+    open_at_terminal,
+    read_settings,
+    sha256,
+)
 
 FINE, FAILED, REFUSED = 0, 1, 2
 AGENT = '[agents.coder]\ncommand = ["sh", "-c", "cat > told.$(ls | grep -c told)"]\n'

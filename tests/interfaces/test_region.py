@@ -7,8 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.interfaces.cli.live import Region
-from ordain.interfaces.view.frame import Line, Span
+from tests.words import Line, Region, Span
 
 _PART = re.compile(r"\x1b\[(\??)([0-9]*)([A-Za-z])|\r|\n|[^\x1b\r\n]")
 

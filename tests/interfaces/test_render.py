@@ -15,28 +15,59 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.core.approval.approval import Base, Channel, Principal
-from ordain.core.lineage.decision import Choice, Question
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.canonical import plan_from_bytes, plan_hash, plan_id
-from ordain.core.plan.condition import LockHeld, PatternMatch, Precondition, Verification
-from ordain.core.plan.failure import Escalate, Fallback, Retry
-from ordain.core.plan.model import Budget, ForEach, NestedPlan, Parameter, Plan
-from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.policy.assignment import assignments
-from ordain.core.policy.effect import planned_effects
-from ordain.core.policy.ruling import rule
-from ordain.core.policy.settings import Settings, limits
-from ordain.core.report.report import LintReport, PlanLine, Review, RunReport, StepReport
-from ordain.core.run.step_event import Evidence, StepState, Verdict
-from ordain.core.text.problem import Place, Problem
-from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.run import Style, instant, lint_lines, problem_lines, run_lines, status_lines
-from ordain.interfaces.view.text import visible
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
+from tests.words import (
+    BUILT_IN,
+    Base,
+    Budget,
+    Channel,
+    Choice,
+    Escalate,
+    Evidence,
+    Fallback,
+    ForEach,
+    Instant,
+    LintReport,
+    LockHeld,
+    NestedPlan,
+    Parameter,
+    PatternMatch,
+    Place,
+    Plan,
+    PlanLine,
+    Precondition,
+    Principal,
+    Problem,
+    Question,
+    Retry,
+    Review,
+    RunCommand,
+    RunId,
+    RunReport,
+    Settings,
+    StepId,
+    StepReport,
+    StepState,
+    Style,
+    Task,
+    Verdict,
+    Verification,
+    assignments,
+    instant,
+    limits,
+    lint_lines,
+    plan_from_bytes,
+    plan_hash,
+    plan_id,
+    planned_effects,
+    problem_lines,
+    review_lines,
+    rule,
+    run_lines,
+    status_lines,
+    visible,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "render"
 WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))  # asked before the tests clean their environment

@@ -16,15 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.interfaces.cli.cmd_robot import verbs_in
-from ordain.interfaces.cli.main import main
-from ordain.interfaces.robot.schema import RESULTS
 from tests.interfaces.documents import GOLDEN, check_document, check_event, golden_name
 from tests.interfaces.terminal import ORDAIN, Background, is_asleep, without_terminal
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import SMALL, Workspace, run_id
 from tests.patience import eventually
+from tests.words import RESULTS, main, verbs_in
 
 FINE, FAILED, REFUSED, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 

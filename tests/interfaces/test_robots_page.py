@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ordain.interfaces.cli.session import BUG, FAILED, FINE, REFUSED, WAITING
-from ordain.interfaces.cli.signals import INTERRUPTED, NOBODY_READS
 from tests.interfaces.terminal import at_terminal
 from tests.interfaces.workspace import Workspace
+from tests.words import BUG, FAILED, FINE, INTERRUPTED, NOBODY_READS, REFUSED, WAITING
 
 PAGE = (Path(__file__).parents[2] / "docs/robots.md").read_text()
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.text.problem import Refused
 from tests.scenario import KIM
+from tests.words import Refused, open_at_terminal
 
 SERVER = Path(__file__).parents[1] / "tool_server.py"
 

@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.report.statistics import (
+from tests.interfaces.golden import check_golden
+from tests.interfaces.test_robot import answered, refused
+from tests.interfaces.workspace import Workspace
+from tests.words import (
     Contracts,
     Decisions,
     Doubts,
     Failure,
+    Instant,
     KindTime,
     MissingProgram,
     Part,
@@ -26,15 +29,15 @@ from ordain.core.report.statistics import (
     Runs,
     Statistics,
     StepCount,
+    StepId,
     StepTime,
+    Style,
+    bar,
+    packed,
+    shares,
+    statistics_lines,
     time_of,
 )
-from ordain.interfaces.view.run import Style
-from ordain.interfaces.view.statistics import statistics_lines
-from ordain.interfaces.view.text import bar, packed, shares
-from tests.interfaces.golden import check_golden
-from tests.interfaces.test_robot import answered, refused
-from tests.interfaces.workspace import Workspace
 
 PLAIN, COLOUR = Style(False), Style(True)
 DAY = 86_400_000

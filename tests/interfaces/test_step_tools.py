@@ -15,14 +15,20 @@ import msgspec
 import pytest
 
 from ordain import tool
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import Event, RequestRefused
-from ordain.core.run.step_event import AgentCalled, AgentCallFailed, StepState
-from ordain.core.text.problem import Refused
 from tests.patience import PATIENCE_S, eventually_in_loop
+from tests.words import (
+    AgentCalled,
+    AgentCallFailed,
+    App,
+    Channel,
+    Event,
+    Principal,
+    Refused,
+    RequestRefused,
+    RunReport,
+    StepState,
+    open_at_terminal,
+)
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 SERVER = Path(__file__).parents[1] / "tool_server.py"

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble.workspace import open_at_terminal, open_workspace
-from ordain.core.run.step_event import AttemptStarted, DecisionGiven, WorkClaimed, WorkOffered
 from tests.crash.world import leftovers
 from tests.interfaces.terminal import Background, Ended
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import eventually
+from tests.words import AttemptStarted, DecisionGiven, WorkClaimed, WorkOffered, open_at_terminal, open_workspace
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from ordain.interfaces.view.text import visible
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import Workspace
 from tests.patience import PATIENCE_S
 from tests.programs import need
+from tests.words import visible
 
 pytestmark = pytest.mark.slow("a real terminal emulator, by tmux")
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.interfaces.cli.main import _GROUPS
-from ordain.interfaces.robot.toon import TABLES, table_value, toon_text
 from tests.interfaces.terminal import Ended
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import Workspace, run_id
+from tests.words import TABLES, table_value, toon_text
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
 

@@ -9,16 +9,13 @@ import shlex
 
 import pytest
 
-from ordain.app.topics import Topics
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
-from ordain.core.text.problem import Refused
-from ordain.records.surroundings import Surroundings
+from ordain.core.run.topic import PER_HOUR
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
 from tests.scenario import ManualClock, MemoryLedger, twin_ports
+from tests.words import MESSAGE_BYTES_MAX, TOPICS_MAX, Refused, Surroundings, Topics, open_at_terminal
 
 FINE = 0
 

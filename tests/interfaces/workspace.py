@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.approval.approval import Channel, Principal
 from tests.interfaces import terminal
 from tests.interfaces.terminal import Ended
+from tests.words import Channel, Principal, open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 

@@ -27,17 +27,31 @@ import msgspec
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from ordain.app.app import App
-from ordain.assemble.workspace import open_clients, open_workspace
-from ordain.interfaces.http.entrance import Application, Receive, Scope, Send, listen, own_hosts
-from ordain.interfaces.http.server import serve_http
-from ordain.interfaces.mcp.http import http_application, http_caller
-from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.resources import listed_plans
-from ordain.interfaces.mcp.server import OrdainServer
-from ordain.interfaces.mcp.subscription import Context
-from ordain.interfaces.mcp.surface import Argument, ClientCall, Content, ListedResource, Prompt, ResourceTemplate
 from tests.mcp.task_fixture import add_raw_task_tools, with_task_tools
+from tests.words import (
+    PLAN_SURFACE,
+    App,
+    Application,
+    Argument,
+    ClientCall,
+    Content,
+    Context,
+    ListedResource,
+    OrdainServer,
+    Prompt,
+    Receive,
+    ResourceTemplate,
+    Scope,
+    Send,
+    http_application,
+    http_caller,
+    listed_plans,
+    listen,
+    open_clients,
+    open_workspace,
+    own_hosts,
+    serve_http,
+)
 
 CallParams = types.CallToolRequestParams
 Result = types.CallToolResult | types.InputRequiredResult

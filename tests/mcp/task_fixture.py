@@ -17,12 +17,22 @@ import mcp_types as types
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.plan.value import Instant
-from ordain.core.text.problem import Problem, refuse
-from ordain.interfaces.mcp.server import OrdainServer
-from ordain.interfaces.mcp.subscription import Context
-from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Surface, TaskStatus, Tool
-from ordain.interfaces.mcp.tasks import created, declared, missing_extension
+from tests.words import (
+    Answer,
+    ClientCall,
+    Context,
+    Instant,
+    OrdainServer,
+    Problem,
+    ProtocolTask,
+    Surface,
+    TaskStatus,
+    Tool,
+    created,
+    declared,
+    missing_extension,
+    refuse,
+)
 
 __all__ = ["MemoryTasks", "add_raw_task_tools", "with_task_tools"]
 

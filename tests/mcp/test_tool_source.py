@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 
 import ordain
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.value import PlanId
-from ordain.core.text.problem import Refused
 from tests.build import plan, step
 from tests.mcp.node import FILESYSTEM, NODE
+from tests.words import CallTool, PlanId, Refused, open_at_terminal
 
 pytestmark = pytest.mark.mcp
 

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.workspace.clock import RandomIds, WallClock
-from ordain.core.plan.value import Instant
 from tests.twins.execution import CountingIds, ManualClock
+from tests.words import Instant, RandomIds, WallClock
 
 
 @pytest.mark.parametrize("clock", [WallClock(), ManualClock()], ids=["wall", "manual"])

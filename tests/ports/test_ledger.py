@@ -11,21 +11,37 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.ledger.writer import Writer
-from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ledger import chain
-from ordain.core.ledger.summary import PlanSummary, summarise
-from ordain.core.plan.failure import Abort
-from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.settings import Limits
-from ordain.core.run.attempt import is_whole, whole_seal
-from ordain.core.run.event import Event, PlanPrepared, Recorded, RunEnded, RunOpened, RunStarted
-from ordain.core.run.step_event import AttemptStarted
-from ordain.core.text.problem import Refused
-from ordain.ports.ledger import Append, Artifact, Ledger
-from ordain.ports.process import PART_BYTES
 from tests.twins.ledger import MemoryLedger
+from tests.words import (
+    PART_BYTES,
+    Abort,
+    Append,
+    Artifact,
+    AttemptStarted,
+    Channel,
+    Event,
+    Instant,
+    Ledger,
+    Limits,
+    PlanId,
+    PlanPrepared,
+    PlanSummary,
+    Principal,
+    Recorded,
+    Refused,
+    RunEnded,
+    RunId,
+    RunOpened,
+    RunStarted,
+    SqliteLedger,
+    StepId,
+    WorkspaceIdentity,
+    Writer,
+    is_whole,
+    summarise,
+    whole_seal,
+)
 
 
 def sqlite_on_a_slow_disk(folder: Path) -> Ledger:

@@ -13,11 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.adapters.workspace import protected_file as protected_files
-from ordain.adapters.workspace.control_file import REPLACED
-from ordain.adapters.workspace.protected_file import ProtectedFiles
-from ordain.core.run.step_event import ProtectedFile
-from ordain.core.text.problem import Refused
 from tests.twins.workspace import MemoryProtection, MemoryWorkspace
+from tests.words import REPLACED, ProtectedFile, ProtectedFiles, Refused
 
 FILES = {"tests/a.py": b"assert a\0\xff", "tests/deep/b.py": b"", "src/a.py": b"a"}
 

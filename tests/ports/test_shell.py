@@ -5,9 +5,8 @@ import os
 
 import pytest
 
-from ordain.adapters.process.bash import BashShell
-from ordain.ports.process import Command, Finished
 from tests.twins.execution import ScriptedShell
+from tests.words import BashShell, Command, Finished
 
 
 @pytest.fixture(params=["bash", "memory"])

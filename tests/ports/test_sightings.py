@@ -14,13 +14,8 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.state import sighting_log
-from ordain.adapters.state.sighting_log import SightingLog
-from ordain.core.guard.call import CallStanding
-from ordain.core.guard.sighting import Sighting
-from ordain.core.plan.value import Instant
-from ordain.core.text.limit import DAY_MS
-from ordain.ports.ledger import Sightings
 from tests.twins.workspace import MemorySightings
+from tests.words import DAY_MS, CallStanding, Instant, Sighting, SightingLog, Sightings
 
 NOON = Instant(1_794_830_400_000)  # 2026-11-16 12:00 UTC
 

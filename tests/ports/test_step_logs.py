@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.workspace import copies as step_logs
-from ordain.adapters.workspace.copies import WorkspaceStepLogs
-from ordain.ports.workspace import StepLogs
 from tests.programs import need
 from tests.twins.workspace import MemoryStepLogs
+from tests.words import StepLogs, WorkspaceStepLogs
 
 RUN = "RUN-AAAA"
 

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.state.directory import shelf_path
-from ordain.adapters.state.stop_file import StopFiles, read_stops
-from ordain.core.policy.stop import StopOrder, stopped_problem
 from tests.twins.workspace import MemoryStopSwitch
+from tests.words import StopFiles, StopOrder, read_stops, shelf_path, stopped_problem
 
 HERE, ALL = StopOrder(by="kim", reason="odd"), StopOrder(by="ana", everywhere=True)
 

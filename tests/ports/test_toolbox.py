@@ -6,9 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ordain.adapters.tools.toolbox import built_in_tools
-from ordain.ports.tool import ToolResult
 from tests.twins.execution import ScriptedToolbox
+from tests.words import ToolResult, built_in_tools
 
 NAMES = (
     *("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"),

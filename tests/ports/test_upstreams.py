@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.process.process import SERVERS
-from ordain.adapters.tools.upstream import ServerSessions
-from ordain.core.plan.tool import ToolSource
-from ordain.ports.tool import Unreached, Upstream, Upstreams
 from tests.twins.execution import MemoryUpstreams, Say
+from tests.words import SERVERS, ServerSessions, ToolSource, Unreached, Upstream, Upstreams
 
 ECHO = """
 import sys

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.ledger.lock import FileWriterLock
-from ordain.core.text.problem import Refused
-from ordain.ports.machine import Holder
 from tests.twins.workspace import MemoryWriterLock
+from tests.words import FileWriterLock, Holder, Refused
 
 BOOT = "boot"
 

@@ -16,11 +16,10 @@ import msgspec
 import pytest
 
 from ordain import Refused
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.step_event import Outcome
 from tests.agent_functions import THIS
 from tests.programs import need
 from tests.task_runs import KIM, carried_out, task, trusting
+from tests.words import Outcome, open_at_terminal
 
 pytestmark = pytest.mark.slow("agents in sandboxes, by bubblewrap")
 

@@ -17,14 +17,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.policy.tier import SandboxLimits
-from ordain.core.report.report import RunReport
-from ordain.ports.process import Command
 from tests.programs import need
 from tests.sandbox.escapes import ESCAPES, Escape, Place, by_network, made, python, tells_in_the_workspace
 from tests.task_runs import KIM, carried_out, task
+from tests.words import BubblewrapSandbox, Command, RunReport, SandboxLimits, open_at_terminal
 
 pytestmark = pytest.mark.slow("every escape is tried in a sandbox of its own, by bubblewrap")
 

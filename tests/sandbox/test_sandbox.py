@@ -17,17 +17,21 @@ import pytest
 
 import ordain
 from ordain.adapters.process import host as local_host
-from ordain.adapters.process.bash import BashShell
-from ordain.adapters.process.outside import our_python
-from ordain.adapters.process.process import children_of_us
-from ordain.adapters.sandbox.sandbox import BubblewrapSandbox, SandboxedShell
-from ordain.adapters.workspace.directory import DirectoryWorkspace
-from ordain.adapters.workspace.locate import find_workspace
-from ordain.core.policy.tier import SandboxLimits
-from ordain.core.text.problem import Refused
-from ordain.ports.process import Command, Finished
 from tests.patience import eventually
 from tests.programs import need, set_programs
+from tests.words import (
+    BashShell,
+    BubblewrapSandbox,
+    Command,
+    DirectoryWorkspace,
+    Finished,
+    Refused,
+    SandboxedShell,
+    SandboxLimits,
+    children_of_us,
+    find_workspace,
+    our_python,
+)
 
 pytestmark = pytest.mark.slow("commands in sandboxes, by bubblewrap")
 

@@ -12,13 +12,8 @@ import pytest
 
 from ordain import Channel, Principal, Refused
 from ordain.adapters.process import host as local_host
-from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import RunOpened
-from ordain.documents.settings_in_force import sha256
-from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.run import Style
 from tests.programs import need
+from tests.words import App, RunOpened, Style, open_at_terminal, review_lines, sha256
 
 pytestmark = pytest.mark.slow("runs in sandboxes, by bubblewrap")
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
-from ordain.core.policy.tier import SandboxLimits
-from ordain.ports.process import Command
 from tests.programs import set_programs
+from tests.words import BubblewrapSandbox, Command, SandboxLimits
 
 STUB = """\
 #!/bin/bash

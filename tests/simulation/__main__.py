@@ -6,8 +6,8 @@ import sys
 import time
 from collections import Counter
 
-from ordain.core.plan.canonical import canonical_bytes
 from tests.simulation.life import Life, live
+from tests.words import canonical_bytes
 
 
 def main(first: int, count: int) -> None:

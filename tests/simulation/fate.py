@@ -11,29 +11,37 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.condition import CustomCondition, LockAvailable, Precondition, StepCompleted
-from ordain.core.plan.failure import (
+from tests.build import plan, step
+from tests.words import (
     Abort,
+    AcquireLock,
+    Agent,
+    Ask,
     AskApproval,
     Continue,
+    CustomCondition,
     Escalate,
     FailurePolicy,
     Fallback,
+    ForEach,
     LastPolicy,
+    LockAvailable,
+    NestedPlan,
+    Plan,
+    Precondition,
     Recover,
+    ReleaseLock,
     Replan,
     Retry,
+    RunCommand,
+    RunId,
     Skip,
+    Step,
+    StepCompleted,
+    StepId,
+    StoreData,
+    Task,
 )
-from ordain.core.plan.model import ForEach, NestedPlan, Plan, Step
-from ordain.core.plan.value import RunId, StepId
-from ordain.core.policy.agent import Agent
-from tests.build import plan, step
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 

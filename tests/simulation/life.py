@@ -15,35 +15,6 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.adapters.workspace.clock import WallClock
-from ordain.app.app import App
-from ordain.app.proposals import Proposals
-from ordain.core.lineage.ask import Given
-from ordain.core.plan.model import all_steps
-from ordain.core.plan.value import Instant, PlanId, StepId
-from ordain.core.policy.agent import Agent
-from ordain.core.report.report import RunReport
-from ordain.core.run.event import LockReleased, LockTaken, RunEvent, RunFinished
-from ordain.core.run.prompt import AGENT_CANNOT
-from ordain.core.run.run_state import RunState
-from ordain.core.run.state import replay
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptWaiting,
-    ConditionFalse,
-    FallbackEnded,
-    PreconditionBroken,
-    StepApprovalAsked,
-    StepUnfolded,
-)
-from ordain.core.run.wait import stream_of
-from ordain.core.text.problem import Refused
-from ordain.engine.loop import Engine
-from ordain.ports.ledger import Append
-from ordain.ports.machine import Holder
-from ordain.ports.tool import ToolResult
-from ordain.records.records import Records
 from tests.reference import check_history, standing
 from tests.scenario import KIM, check_evidence, twin_ports
 from tests.simulation.fate import (
@@ -76,6 +47,40 @@ from tests.simulation.world import (
 from tests.twins.execution import CountingIds, ScriptedAgents
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryWriterLock
+from tests.words import (
+    AGENT_CANNOT,
+    BUILT_IN,
+    Agent,
+    App,
+    Append,
+    AttemptEnded,
+    AttemptWaiting,
+    ConditionFalse,
+    Engine,
+    FallbackEnded,
+    Given,
+    Holder,
+    Instant,
+    LockReleased,
+    LockTaken,
+    PlanId,
+    PreconditionBroken,
+    Proposals,
+    Records,
+    Refused,
+    RunEvent,
+    RunFinished,
+    RunReport,
+    RunState,
+    StepApprovalAsked,
+    StepId,
+    StepUnfolded,
+    ToolResult,
+    WallClock,
+    all_steps,
+    replay,
+    stream_of,
+)
 
 ENDED = ("completed", "failed", "cancelled")
 FLOW = (ConditionFalse, FallbackEnded, PreconditionBroken, StepApprovalAsked)

@@ -14,37 +14,44 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from ordain.adapters.tools.toolbox import BUILT_IN
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.model import Plan, all_steps
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import Recorded, RunEvent, RunOpened
-from ordain.core.run.run_state import RunState
-from ordain.core.run.schedule import effect_class, looks_first
-from ordain.core.run.state import apply
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptStarted,
-    ContractHeld,
-    DecisionGiven,
-    DoubtFound,
-    DoubtSettled,
-    StepKept,
-    StepState,
-)
-from ordain.core.text.problem import refuse
-from ordain.ports.ledger import Append
-from ordain.ports.process import Command, Finished
-from ordain.ports.tool import ToolResult
-from ordain.ports.workspace import Saved
 from tests.simulation.fate import Fate
 from tests.twins.execution import ScriptedToolbox
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryProtection, MemoryWorkspace
+from tests.words import (
+    BUILT_IN,
+    AcquireLock,
+    Append,
+    Ask,
+    AttemptEnded,
+    AttemptStarted,
+    Command,
+    ContractHeld,
+    DecisionGiven,
+    DoubtFound,
+    DoubtSettled,
+    EffectClass,
+    Finished,
+    Instant,
+    Plan,
+    Recorded,
+    ReleaseLock,
+    RunEvent,
+    RunOpened,
+    RunState,
+    Saved,
+    StepId,
+    StepKept,
+    StepState,
+    StoreData,
+    Task,
+    ToolResult,
+    all_steps,
+    apply,
+    effect_class,
+    looks_first,
+    refuse,
+)
 
 GOOD = {"tests/a.py": b"assert a", "tests/b.py": b"assert b"}
 

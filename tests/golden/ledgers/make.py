@@ -15,17 +15,23 @@ from typing import Any
 import apsw
 import msgspec
 
-from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.core.plan.failure import Escalate, Retry
-from ordain.core.plan.model import Step
-from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import Recorded
-from ordain.ports.ledger import Append, Ledger
-from ordain.ports.machine import Credential
-from ordain.ports.process import Command, Finished
-from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario, World
+from tests.words import (
+    Append,
+    Command,
+    Credential,
+    Escalate,
+    Finished,
+    Instant,
+    Ledger,
+    Recorded,
+    Records,
+    Retry,
+    SqliteLedger,
+    Step,
+    StepId,
+)
 
 STREAM_PREFIXES = ("workspace", "lineage/", "run/")
 
