@@ -20,7 +20,9 @@ from ordain.interfaces.cli.signals import (
     while_somebody_reads,
 )
 
-_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+Sections = dict[str, dict[str, tuple[str, str]]]
+"""Commands by title and name: the module that has each, and one line about it."""
+_GROUPS: Sections = {
     "Every day": {
         "run": ("cmd_run", "Check, preview, approve, carry out and watch a document, in one command."),
         "lint": ("cmd_lint", "Everything wrong with documents, with the lines."),
@@ -86,8 +88,38 @@ def wants_json(words: Sequence[str]) -> bool:
     return next((word for word in named if not word.startswith("-")), None) == "robot"
 
 
-class LazyGroup(click.Group):
-    """Knows every command's name and one line about it; imports its module when it is called."""
+class LazyCommands(click.Group):
+    """Knows the name of each of its commands and one line about it; imports its module when it is called, so that who
+    needs one of them does not pay for the others."""
+
+    def __init__(self, *args: Any, sections: Sections, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._sections = sections
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in self._sections.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for section in self._sections.values():
+            if cmd_name in section:
+                module = importlib.import_module(f"ordain.interfaces.cli.{section[cmd_name][0]}")
+                # A name of Python's own gets a stroke behind it.
+                command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
+                return command
+        return None
+
+    def line_about(self, cmd_name: str) -> str:
+        """The one line about a command."""
+        return next(section[cmd_name][1] for section in self._sections.values() if cmd_name in section)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, line) for name, (_, line) in section.items()])
+
+
+class LazyGroup(LazyCommands):
+    """All commands."""
 
     def main(
         self,
@@ -131,27 +163,6 @@ class LazyGroup(click.Group):
         with while_somebody_reads():
             return super().invoke(ctx)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for group in _GROUPS.values() for name in group]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for group in _GROUPS.values():
-            if cmd_name in group:
-                module = importlib.import_module(f"ordain.interfaces.cli.{group[cmd_name][0]}")
-                # A name of Python's own gets a stroke behind it.
-                command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
-                return command
-        return None
-
-    def line_about(self, cmd_name: str) -> str:
-        """The one line about a command."""
-        return next(group[cmd_name][1] for group in _GROUPS.values() if cmd_name in group)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, group in _GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, line) for name, (_, line) in group.items()])
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -163,7 +174,11 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=LazyGroup,
+    sections=_GROUPS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="ordain", message="%(prog)s %(version)s")
 @click.option(
     "-C",
