@@ -90,3 +90,18 @@ def inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if "$ref" in schema:
         return inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     return {key: inlined(value, definitions) for key, value in schema.items() if key != "discriminator"}
+
+
+def described(schema: Any, words: Mapping[str, str]) -> Any:
+    """The schema with what is said of each property, by its name."""
+    if isinstance(schema, list):
+        return [described(one, words) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: described(value, words) for key, value in schema.items()}
+    if "properties" in schema:
+        made["properties"] = {
+            name: ({"description": words[name]} if name in words else {}) | one
+            for name, one in made["properties"].items()
+        }
+    return made

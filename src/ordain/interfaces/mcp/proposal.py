@@ -1,14 +1,14 @@
 """A proposal as agents send it, and the document it is: a text in any notation, or a title and steps.
 
-Pure. Whatever comes is turned into the bytes of a document, so that there is one reader, one lint and one place where a
-plan comes from.
+Pure. Every proposal is turned into the bytes of a document, so that there is one reader, one lint and one place where a
+plan comes from. What each field means is said in `data/mcp.toml`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -17,54 +17,32 @@ from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.core.text.problem import Problem, Refused, refuse
 
 
-def _about(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
 class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One step: `run` or `tool` does the work; with neither it is a task, for `agent` or whoever the settings name."""
 
-    description: Annotated[str, _about("What this step does, in one line.")]
-    id: Annotated[str | None, _about("A short name for `needs`; by default made from the description.")] = None
-    run: Annotated[str | None, _about("A bash command, run in the workspace.")] = None
-    env: Annotated[
-        dict[str, str],
-        _about("Variables of the command; values of earlier steps come in here: `${step.output}`."),
-    ] = {}
-    tool: Annotated[str | None, _about("A tool from tools_list, called with exactly `args`.")] = None
-    operation: Annotated[str | None, _about("The tool's operation, where it has several.")] = None
-    args: Annotated[dict[str, Any], _about("The tool's arguments.")] = {}
-    target: Annotated[str | None, _about("What is acted upon, in words for whoever approves.")] = None
-    agent: Annotated[
-        str | None,
-        _about("Have this agent of tools_list do it: the description is its task. It is proved by `contract` alone."),
-    ] = None
-    needs: Annotated[
-        list[str | int] | None,
-        _about("Ids or numbers of the steps that come before; absent: the step before; empty: none."),
-    ] = None
-    contract: Annotated[
-        str | None,
-        _about("A bash command that exits 0 if and only if the step has done its work. Only this proves the step."),
-    ] = None
-    on_fail: Annotated[
-        str | None,
-        _about("What follows a failure: `retry(2)`, `skip`, `continue`, `escalate`, `retry(1), then escalate`, …"),
-    ] = None
+    description: str
+    id: str | None = None
+    run: str | None = None
+    env: dict[str, str] = {}
+    tool: str | None = None
+    operation: str | None = None
+    args: dict[str, Any] = {}
+    target: str | None = None
+    agent: str | None = None
+    needs: list[str | int] | None = None
+    contract: str | None = None
+    on_fail: str | None = None
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A plan to be proposed: either `document`, or `title` and `steps`."""
 
-    document: Annotated[
-        str | None,
-        _about("The whole plan as one document, in Markdown, YAML or JSON. Says everything that a plan can."),
-    ] = None
-    title: Annotated[str | None, _about("The plan in one line; goes with `steps`.")] = None
-    steps: Annotated[list[StepProposal] | None, _about("The steps in order.")] = None
-    context: Annotated[str | None, _about("What is known and was decided before, for whoever carries it out.")] = None
-    risks: Annotated[list[str], _about("What may go wrong; shown to whoever approves, as part of the context.")] = []
-    params: Annotated[dict[str, str], _about("Values for the document's parameters.")] = {}
+    document: str | None = None
+    title: str | None = None
+    steps: list[StepProposal] | None = None
+    context: str | None = None
+    risks: list[str] = []
+    params: dict[str, str] = {}
 
 
 def document_of(proposal: Proposal) -> bytes:

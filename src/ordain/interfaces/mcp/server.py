@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.text.problem import Problem, Refused
 from ordain.core.text.redaction import Redactor
-from ordain.interfaces.mcp.argument import read_arguments, schema_of, unknown_arguments
+from ordain.interfaces.mcp.argument import described, read_arguments, schema_of, unknown_arguments
 from ordain.interfaces.mcp.subscription import Context, Subscriptions, Watcher
 from ordain.interfaces.mcp.surface import (
     Answer,
@@ -291,7 +291,7 @@ def _tool(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=schema_of(tool.arguments) | {"additionalProperties": False},
+        input_schema=described(schema_of(tool.arguments), dict(tool.words)) | {"additionalProperties": False},
         output_schema=envelope_schema(tool.results),
         annotations=types.ToolAnnotations(
             title=tool.title,

@@ -131,6 +131,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     arguments: type[msgspec.Struct]
+    words: tuple[tuple[str, str], ...] = ()
+    """What is said of each argument, by its name."""
     results: tuple[Any, ...]
     """The forms that its data can have."""
     call: Callable[[ClientCall, Any], Awaitable[Answer | ProtocolTask]]

@@ -50,17 +50,7 @@ WAIT_MAX_S = 600
 LISTED = 30
 """How many plans a list tells of unless more are asked for."""
 
-_Plan = Annotated[str, msgspec.Meta(description="The plan: its id or the beginning of it, or its lineage PLAN-….")]
-_PlanOrRun = Annotated[str, msgspec.Meta(description="A plan (its id or lineage) or a run (RUN-…).")]
-_Wait = Annotated[
-    float,
-    msgspec.Meta(
-        ge=0,
-        le=WAIT_MAX_S,
-        description="Wait so many seconds for the run to end or to need a person, then answer how it stands. The run "
-        "goes on whether or not anybody waits. plan_status also waits for a person's approval or answer.",
-    ),
-]
+_Wait = Annotated[float, msgspec.Meta(ge=0, le=WAIT_MAX_S)]
 
 
 # --- Proposing -----------------------------------------------------------------------------------------------------
@@ -122,7 +112,7 @@ def _told_in_place(proposal: Proposal) -> Iterator[None]:
 class _Revise(Proposal, frozen=True, kw_only=True):
     """A revision of a plan: either `document`, or `title` and `steps`."""
 
-    plan: _Plan
+    plan: str
 
 
 async def _revise(call: ClientCall, revision: _Revise) -> Answer:
@@ -136,7 +126,7 @@ async def _revise(call: ClientCall, revision: _Revise) -> Answer:
 class _ThePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One plan."""
 
-    plan: _Plan
+    plan: str
 
 
 async def _prepare(call: ClientCall, asked: _ThePlan) -> Answer:
@@ -147,8 +137,8 @@ async def _prepare(call: ClientCall, asked: _ThePlan) -> Answer:
 class _Reject(_ThePlan, frozen=True, kw_only=True):
     """A no, and what should change."""
 
-    feedback: Annotated[str, msgspec.Meta(description="What should change.")] = ""
-    comments: Annotated[dict[str, str], msgspec.Meta(description="The same about single steps, by their ids.")] = {}
+    feedback: str = ""
+    comments: dict[str, str] = {}
 
 
 async def _reject(call: ClientCall, asked: _Reject) -> Answer:
@@ -165,8 +155,8 @@ async def _reject(call: ClientCall, asked: _Reject) -> Answer:
 class _List(msgspec.Struct, frozen=True, kw_only=True):
     """Which plans."""
 
-    status: Annotated[PlanStanding | None, msgspec.Meta(description="Only plans that stand like this.")] = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many of the newest.")] = LISTED
+    status: PlanStanding | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = LISTED
 
 
 async def _list(call: ClientCall, asked: _List) -> Answer:
@@ -208,15 +198,9 @@ async def _tools(call: ClientCall, _: _Nothing) -> Answer:
 class _Commit(_ThePlan, frozen=True, kw_only=True):
     """Which plan, and how long to wait for its run."""
 
-    preparation: Annotated[
-        str | None,
-        msgspec.Meta(
-            description="The preparation that plan_propose, plan_prepare or plan_revise answered with; by default the "
-            "newest. It starts one run: asked again, it tells of that run."
-        ),
-    ] = None
+    preparation: str | None = None
     wait_s: _Wait = 0
-    full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
+    full: bool = False
 
 
 async def _commit(call: ClientCall, asked: _Commit) -> Answer | ProtocolTask:
@@ -245,9 +229,9 @@ def _queued(plan: str, *, busy: bool) -> Answer:
 class _Status(msgspec.Struct, frozen=True, kw_only=True):
     """Which plan or run, and how long to wait."""
 
-    what: _PlanOrRun
+    what: str
     wait_s: _Wait = 0
-    full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
+    full: bool = False
 
 
 async def _status(call: ClientCall, asked: _Status) -> Answer:
@@ -313,8 +297,8 @@ def _of_plan(brief: Any) -> tuple[str, ...]:
 class _Cancel(msgspec.Struct, frozen=True, kw_only=True):
     """Which plan or run, and why."""
 
-    what: _PlanOrRun
-    reason: Annotated[str, msgspec.Meta(description="Why.")] = ""
+    what: str
+    reason: str = ""
 
 
 async def _cancel(call: ClientCall, asked: _Cancel) -> Answer:
@@ -367,9 +351,16 @@ _TOOLS: dict[str, tuple[Callable[[ClientCall, Any], Awaitable[Answer | ProtocolT
     "plan_reject": (_reject, _Reject, (PlanBrief,)),
     "tools_list": (_tools, _Nothing, (Inventory,)),
 }
-"""Who answers each tool, its arguments, and the forms of its answer. What is said of it is in `data/mcp.toml`."""
+"""Who answers each tool, its arguments, and the forms of its answer. What is said of all that is in `data/mcp.toml`."""
 
 PLAN_TOOLS = tuple(
-    Tool(name=name, call=call, arguments=arguments, results=results, **mcp_texts()["tools"][name])
+    Tool(
+        name=name,
+        call=call,
+        arguments=arguments,
+        results=results,
+        words=tuple(mcp_texts()["arguments"].items()),
+        **mcp_texts()["tools"][name],
+    )
     for name, (call, arguments, results) in _TOOLS.items()
 )
