@@ -1,6 +1,6 @@
 """A glance at a ledger for whoever must answer at once: what a person trusted last, and the plans that are approved.
 
-It loads nothing that knows events, which takes longer than the answer. It believes what `ledger_reading` believes and
+It loads nothing that knows events, which takes longer than the answer. It believes what `reader` believes and
 no more: every chain that is looked at must be whole. Whatever is out of the ordinary (an older format, an enrolled key,
 an event that is not known here, damage) it leaves to those who read the ledger in full, and says so with None.
 """

@@ -145,7 +145,7 @@ def lost(connection: apsw.Connection, stream: str) -> bool:
 # The tables beside the events, folded from them: where each stream stands, who is called what, plans, checkpoints.
 #
 # Used wherever a whole history is gone through: rebuilding, migrating, restoring. An append folds only its own events
-# (`ledger_writer`) and comes to the same tables. The invariant: nothing is folded before its chain has proved whole.
+# (`writer`) and comes to the same tables. The invariant: nothing is folded before its chain has proved whole.
 
 _encoder = msgspec.json.Encoder()
 

@@ -1,6 +1,6 @@
 """The ledger in one SQLite file that several processes may use at once.
 
-Everything is read in the caller's thread and written by `ledger_writer`. The invariants: what `append` returned is on
+Everything is read in the caller's thread and written by `writer`. The invariants: what `append` returned is on
 disk; the events are the truth, and the tables that make finding quick are projections of them, written in the same
 transaction. Where nothing can be written, everything can still be looked at.
 """

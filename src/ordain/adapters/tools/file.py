@@ -2,7 +2,7 @@
 
 A write makes a temporary file in the same directory, syncs it, renames it into place and syncs the directory, so a
 crash leaves the old content or the new, never a mixture. A move is one rename. What is deleted is gone from its path in
-one step (`moving`).
+one step.
 """
 
 from __future__ import annotations
