@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.tool import CallTool
@@ -304,73 +305,32 @@ def definition_digest(tools: tuple[ToolDefinition, ...]) -> str:
 
 _PATH = ToolParameter(name="path", kind="string", required=True, path=True, description="Relative to the workspace.")
 
+_DEEP = replace(_PATH, deep=True)
+_PLACE = replace(_PATH, required=False, description="Default: the workspace.")
+_TO = replace(_DEEP, name="to", description="The new path itself, not a directory to move into.")
+_CONTENT, _OLD, _NEW = (ToolParameter(name=name, kind="string", required=True) for name in ("content", "old", "new"))
+_OVERWRITE = ToolParameter(name="overwrite", kind="boolean", description="Replace a file or empty directory there.")
+_RECURSIVE = ToolParameter(name="recursive", kind="boolean", description="A directory with everything in it, too.")
+
+
+def _tool(name: str, effect: EffectClass, what: str, *parameters: ToolParameter, **flags: Any) -> ToolDefinition:
+    return ToolDefinition(name=name, description=what, effect=effect, parameters=parameters, **flags)
+
+
+_READS, _REPEATABLE, _CHECKABLE = EffectClass.READS, EffectClass.REPEATABLE, EffectClass.CHECKABLE
+_MOVES = "Give a file, directory or link another path, in one step and without overwriting."
+_DELETES = "Delete a file, a link (never what it points to) or an empty directory."
+_EDITS = "Replace one text, which must occur exactly once in the file, by another."
+
 DEFINITIONS = {
     tool.name: tool
     for tool in (
-        ToolDefinition(
-            name="read_file",
-            description="Read a UTF-8 text file.",
-            effect=EffectClass.READS,
-            parameters=(_PATH,),
-        ),
-        ToolDefinition(
-            name="list_files",
-            description="List the entries of a directory, sorted; directories end with a slash.",
-            effect=EffectClass.READS,
-            parameters=(ToolParameter(name="path", kind="string", path=True, description="Default: the workspace."),),
-        ),
-        ToolDefinition(
-            name="write_file",
-            description="Write a whole file, replacing what was there.",
-            effect=EffectClass.REPEATABLE,
-            parameters=(_PATH, ToolParameter(name="content", kind="string", required=True)),
-            atomic=True,
-        ),
-        ToolDefinition(
-            name="make_dir",
-            description="Make a directory and its parents; fine if it is there.",
-            effect=EffectClass.REPEATABLE,
-            parameters=(_PATH,),
-        ),
-        ToolDefinition(
-            name="edit_file",
-            description="Replace one text, which must occur exactly once in the file, by another.",
-            effect=EffectClass.CHECKABLE,
-            parameters=(
-                _PATH,
-                ToolParameter(name="old", kind="string", required=True),
-                ToolParameter(name="new", kind="string", required=True),
-            ),
-            atomic=True,
-        ),
-        ToolDefinition(
-            name="move",
-            description="Give a file, directory or link another path, in one step and without overwriting.",
-            effect=EffectClass.CHECKABLE,
-            parameters=(
-                msgspec.structs.replace(_PATH, deep=True),
-                ToolParameter(
-                    name="to",
-                    kind="string",
-                    required=True,
-                    path=True,
-                    deep=True,
-                    description="The new path itself, not a directory to move into.",
-                ),
-                ToolParameter(name="overwrite", kind="boolean", description="Replace a file or empty directory there."),
-            ),
-            atomic=True,
-        ),
-        ToolDefinition(
-            name="delete",
-            description="Delete a file, a link (never what it points to) or an empty directory.",
-            effect=EffectClass.CHECKABLE,
-            parameters=(
-                msgspec.structs.replace(_PATH, deep=True),
-                ToolParameter(name="recursive", kind="boolean", description="A directory with everything in it, too."),
-            ),
-            atomic=True,
-            destructive=True,
-        ),
+        _tool("read_file", _READS, "Read a UTF-8 text file.", _PATH),
+        _tool("list_files", _READS, "List the entries of a directory, sorted; directories end with a slash.", _PLACE),
+        _tool("write_file", _REPEATABLE, "Write a whole file, replacing what was there.", _PATH, _CONTENT, atomic=True),
+        _tool("make_dir", _REPEATABLE, "Make a directory and its parents; fine if it is there.", _PATH),
+        _tool("edit_file", _CHECKABLE, _EDITS, _PATH, _OLD, _NEW, atomic=True),
+        _tool("move", _CHECKABLE, _MOVES, _DEEP, _TO, _OVERWRITE, atomic=True),
+        _tool("delete", _CHECKABLE, _DELETES, _DEEP, _RECURSIVE, atomic=True, destructive=True),
     )
 }
