@@ -255,8 +255,10 @@ def constant_status(script: Script) -> int | None:
     statements = script.statements
     while len(statements) == 1 and isinstance(statements[0], CommandGroup):
         statements = statements[0].statements
-    status = _trap_status(statements)
-    if status is None:
+    traps = [one for one in everywhere(statements) if isinstance(one, Simple) and _caught(one.words)]
+    if traps:  # what any of them does may become the status
+        status = _trap_status(traps[0], statements) if len(traps) == 1 else None
+    else:
         status = _sequence_status(statements, _function_statuses(script), whole=True)
     return status if exits <= {status} else None
 
@@ -281,14 +283,13 @@ def _left_with(words: Words) -> int | None:
     return int(given) % 256 if given is not None and re.fullmatch(r"[0-9]{1,8}", given) else None
 
 
-def _trap_status(statements: Sequence[Statement]) -> int | None:
-    """The status that one trap, set before anything can fail, gives every end: `trap 'exit 0' EXIT`."""
-    traps = [one for one in everywhere(statements) if isinstance(one, Simple) and _caught(one.words)]
-    if len(traps) != 1 or not traps[0].inner or not isinstance(last := traps[0].inner[-1], Simple):
+def _trap_status(trap: Simple, statements: Sequence[Statement]) -> int | None:
+    """The status that a trap, set before anything can fail, gives every end: `trap 'exit 0' EXIT`."""
+    if not trap.inner or not isinstance(last := trap.inner[-1], Simple) or last.words[0] != "exit":
         return None
-    first = next((one for one in statements if _status(one, {}) != 0 or one is traps[0]), None)
-    status = _left_with(last.words) if last.words[0] == "exit" else None
-    return status if first is traps[0] and (status == 0 or "ERR" not in _caught(traps[0].words)) else None
+    first = next((one for one in statements if _status(one, {}) != 0 or one is trap), None)
+    status = _left_with(last.words)
+    return status if first is trap and (status == 0 or "ERR" not in _caught(trap.words)) else None
 
 
 def _caught(words: Words) -> frozenset[str]:
@@ -331,7 +332,7 @@ def _status(statement: Statement, functions: Functions) -> int | None:
                 return functions[words[0]]
             if inner is None or words[0] == "trap":
                 return _words_status(words)
-            return _sequence_status(inner, functions, whole=True)
+            return _sequence_status(inner, functions if words[0] == "eval" else {}, whole=True)
         case Negated(statement=one):
             status = _status(one, functions)
             return None if status is None else int(status == 0)
@@ -363,7 +364,7 @@ def _words_status(words: Words) -> int | None:
     match bare(words[0]):
         case "false":
             return 1
-        case "exit" | "return":
+        case "exit":
             return _left_with(words)
         case "wait" if len(words) == 1:
             return 0  # it waits for all and asks none how it ended
