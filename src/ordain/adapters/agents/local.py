@@ -110,7 +110,6 @@ class LocalAgents:
 
 
 def _agent_fault(agent: Agent, workspace: Path) -> str | None:
-    """Why an agent cannot be started in a workspace; None where nothing speaks against it."""
     if agent.human or agent.registered:
         return None
     if agent.python is not None:

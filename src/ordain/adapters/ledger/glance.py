@@ -93,7 +93,6 @@ def approved_plans(path: Path, now: Instant) -> list[tuple[PlanId, bool, Plan]] 
 
 
 def _looking(path: Path, look: Callable[[apsw.Connection], T | None]) -> T | None:
-    """What somebody sees who looks at one moment of a ledger of the present format."""
     with suppress(apsw.Error, OSError, msgspec.MsgspecError, TypeError, ValueError, Refused):
         path = database.real_place(path)
         database.inspect(path)

@@ -204,7 +204,6 @@ def _read(descriptor: int) -> _Said:
 
 
 def _has_locked(pid: int, path: Path) -> bool:
-    """Whether the kernel says that this process has locked this file."""
     try:
         inode = str(path.stat(follow_symlinks=False).st_ino)
         words = [line.split() for line in Path("/proc/locks").read_text().splitlines()]

@@ -256,7 +256,6 @@ class SqliteLedger:
 
 
 def _connect(path: Path, busy_timeout_ms: int) -> apsw.Connection:
-    """A connection to a ledger of the present format that can be written."""
     connection = database.connect(path, busy_timeout_ms)
     try:
         if database.format_of(path, connection) != database.FORMAT:

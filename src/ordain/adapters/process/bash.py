@@ -162,7 +162,6 @@ class BashShell:
     async def _finish(
         self, child: subprocess.Popen[bytes], command: Command, usage: UsageFile | None, started: float
     ) -> Finished:
-        """Wait for the end of a command, and end what is left of it."""
         import asyncio  # most commands only look, and start faster without it
 
         self._own[child.pid] = command.mark

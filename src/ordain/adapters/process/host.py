@@ -110,7 +110,6 @@ def system_program(name: str) -> str | None:
 
 
 def _program_fault(path: str, owners: tuple[int, ...], workspace: Path | None) -> str | None:
-    """Why a program at this path is not run; None where it is."""
     real = os.path.realpath(path)
     fault = _fault(Path(path), owners, workspace, Path(path).parent, Path(real).parent)
     if fault is not None:

@@ -195,7 +195,6 @@ def _reads_script(words: Words) -> bool:
 
 
 def _redirects(node: Node) -> Iterator[Node]:
-    """The redirections that a child of a statement is or holds."""
     if node.type in _REDIRECTS:
         yield node
         if node.type == "heredoc_redirect":
@@ -233,7 +232,6 @@ def _fed(redirect: Node) -> str | None:
 
 
 def _assigned(node: Node) -> Iterator[tuple[str, str | None]]:
-    """The variable of an assignment or a loop with each of its values."""
     name = node.child_by_field_name("name") or node.child_by_field_name("variable")
     for value in node.children_by_field_name("value"):
         for one in [child for child in value.children if child.is_named] if value.type == "array" else [value]:

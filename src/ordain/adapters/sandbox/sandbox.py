@@ -337,7 +337,6 @@ def _places(given: str) -> tuple[Path, ...]:
 
 
 def _bound(paths: Iterable[str]) -> Iterator[str]:
-    """The words that have these be seen, and not written."""
     for given in paths:
         places = _places(given)
         for place in places:

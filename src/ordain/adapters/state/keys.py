@@ -166,7 +166,6 @@ def _stretched(passphrase: str, how: _Scrypt) -> bytes:
 
 
 def _content(header: _KeyHeader, sealed: bytes) -> bytes:
-    """The one spelling of a key file."""
     whole = digest(FILE_TYPE, canonical_bytes({"header": header, "sealed": sealed}))
     return canonical_bytes(_KeyFile(header=header, sealed=sealed, digest=whole)) + b"\n"
 

@@ -172,7 +172,6 @@ def _call(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None)
 
 
 def _exchange(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> _Answer:
-    """The request and its answer, after redirects."""
     url, method, headers = args["url"], args.get("method", "GET"), args.get("headers", {})
     address, fault = read_address(url), header_fault(headers)
     if address is None:

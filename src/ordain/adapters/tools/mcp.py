@@ -141,7 +141,6 @@ class McpTools:
     # --- Sessions ----------------------------------------------------------------------------------------------------
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        """The loop that all sessions live in."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="tool servers", daemon=True)

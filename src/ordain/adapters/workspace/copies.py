@@ -97,7 +97,6 @@ class WorkspaceStepLogs:
 
     @contextlib.contextmanager
     def _file(self, run_id: str, flags: int, *, create: bool) -> Iterator[tuple[int, int]]:
-        """A run's log, opened, and its size."""
         with openat.root(self._workspace) as root, openat.directory(root, FOLDER, create=create) as folder:
             if create:
                 openat.let_git_ignore(folder)

@@ -209,7 +209,6 @@ def _version(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _became(root: int, path: str, file: ProtectedFile, seal: Callable[[bytes], str]) -> str | None:
-    """What became of a protected file; None where it is as it was."""
     try:
         with openat.parent(root, path) as (parent, name):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
