@@ -52,6 +52,7 @@ CHAIN_STEP_BYTES = 460
 _WARM_STEPS = 1000
 _SEALED = RunEnvironment(variables={"PATH": PATH}, programs={"bash": "/bin/bash"})
 """What a run has: its variables, and where bash is, found and looked at when it was prepared."""
+_SNAPSHOT: Any = SimpleNamespace(settings=Settings())
 _NOTHING = ToolDefinition(name="nothing", description="Do nothing.", effect=EffectClass.READS)
 
 
@@ -137,7 +138,7 @@ class Bench:
         state = apply(RunState(plan), opened, now)
         opened_run = OpenedRun(state=state, head=recorded[-1].head, heard=2)
         sink = Sink(Redactor({}), self.ledger.seal)
-        run = open_context(self._ports, opened_run, settings=Settings(), sink=sink, authority=_Permissive())
+        run = open_context(self._ports, opened_run, snapshot=_SNAPSHOT, sink=sink, authority=_Permissive())
         engine = Engine(run)
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

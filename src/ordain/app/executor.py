@@ -84,7 +84,7 @@ def open_run(
 ) -> RunContext:
     """What a run is carried out with, as it was started and as things stand now. `judged_at` is how long the
     workspace's stream was when policy was asked about the whole plan; None where an earlier executor did that."""
-    settings, records = here.snapshot.settings, here.records
+    snapshot, records = here.snapshot, here.records
     former = records.run(state.rerun_of)[0] if state.rerun_of is not None else None
     _, permission = records.start_of(state.run_id, state.lineage)
     approval = permission.approval if permission is not None else None
@@ -95,7 +95,7 @@ def open_run(
         ports = replace(ports, shell=shell, agents=agents, sources=ports.sources.sealed(given))
     authority = RunAuthority(
         here,
-        settings,
+        snapshot.settings,
         state.limits_in_force.handlers,
         approved=permission is not None,
         judged_at=judged_at,
@@ -110,7 +110,7 @@ def open_run(
         former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else {},
     )
     sink = here.sink(state, former) if former is not None else here.sink(state)
-    return open_context(ports, opened, settings=settings, sink=sink, authority=authority)
+    return open_context(ports, opened, snapshot=snapshot, sink=sink, authority=authority)
 
 
 def _bound_files(here: Surroundings, state: RunState, approval: Approval | None) -> BoundFiles | None:

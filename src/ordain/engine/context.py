@@ -23,6 +23,7 @@ from ordain.engine.result import Results
 from ordain.ports.ports import Ports
 from ordain.records.records import Records
 from ordain.records.sink import Sink
+from ordain.records.snapshot import Snapshot
 
 
 class Authority(Protocol):
@@ -66,7 +67,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
 
     ports: Ports
     """With the shell, agents and sources of this run: its environment may be sealed."""
-    settings: Settings
+    snapshot: Snapshot
+    """What the record and the settings said when it was opened."""
     opened: OpenedRun
     journal: Journal
     results: Results
@@ -81,6 +83,10 @@ class RunContext(Struct, frozen=True, kw_only=True):
         return self.opened.state
 
     @property
+    def settings(self) -> Settings:
+        return self.snapshot.settings
+
+    @property
     def limits(self) -> Limits:
         return self.opened.state.limits_in_force
 
@@ -93,21 +99,21 @@ class RunContext(Struct, frozen=True, kw_only=True):
 
 
 def open_context(
-    ports: Ports, opened: OpenedRun, *, settings: Settings, sink: Sink, authority: Authority
+    ports: Ports, opened: OpenedRun, *, snapshot: Snapshot, sink: Sink, authority: Authority
 ) -> RunContext:
     """The context of a run that is about to be carried out."""
     journal = Journal(opened.state, opened.head, ledger=ports.ledger.open(), clock=ports.clock)
     tools = {**ports.toolbox.definitions(), **opened.state.limits_in_force.handlers}
     return RunContext(
         ports=ports,
-        settings=settings,
+        snapshot=snapshot,
         opened=opened,
         journal=journal,
         results=Results(journal, sink, tools),
         sink=sink,
         tools=tools,
         authority=authority,
-        secret=ports.secrets.known(settings.secret_env, ())[0].get,
+        secret=ports.secrets.known(snapshot.settings.secret_env, ())[0].get,
         deadlines=Deadlines(),
     )
 
