@@ -668,7 +668,6 @@ SURROUNDINGS = [
             ".GIT/Hooks/x",
             "sub/.git/hooks/x",
             ".git//hooks/./x",
-            ".g\u200cit/hooks/x",
             ".git/config",
             ".git/modules/sub/hooks/post-checkout",
             ".git/modules/sub/config",
@@ -679,6 +678,7 @@ SURROUNDINGS = [
             ".ORDAIN/x",
         )
     ),
+    row("invisible letter in .git", ("E_PATH", "W_CONFUSABLE"), *path(".g\u200cit/hooks/x")),
     row("NUL in a path", "E_DOC_CONTROL_CHARACTER", *both(write("a\0b"))),
     *(row(f"protected path {one!a}", "E_PATH", *protected(one)) for one in PROTECTED),
     row("new file that a tool makes beside protected ones", None, *protected("tests/new.py")),
