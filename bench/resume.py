@@ -68,7 +68,7 @@ async def _resume(workspace: Path, run_id: RunId) -> float:
 
     try:
         start = time.perf_counter()
-        report = await app.resume(run_id, observe)
+        report = await app.runs.resume(run_id, observe)
     finally:
         await app.close()
     if report.status != "completed" or len(begun) != LEFT + 1:

@@ -20,7 +20,7 @@ async def trust(home: Path, workspace: Path, settings: str) -> None:
     os.environ["ORDAIN_HOME"] = str(home)
     try:
         app = open_at_terminal(workspace, exact=True)
-        await app.trust(app.configuration()[1], _BY)
+        await app.approvals.trust(app.approvals.configuration()[1], _BY)
         await app.close()
     finally:
         del os.environ["ORDAIN_HOME"]

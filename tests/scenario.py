@@ -280,14 +280,14 @@ class Scenario:
         return self
 
     def prepare(self) -> Scenario:
-        prepared = asyncio.run(self.app.prepare_plan(self.plan, KIM))
+        prepared = asyncio.run(self.app.plans.prepare_plan(self.plan, KIM))
         self.plan_id = prepared.review.plan_id
         return self
 
     def approve(self) -> Scenario:
         if self.plan_id is None:
             self.prepare()
-        asyncio.run(self.app.approve(str(self.plan_id), KIM))
+        asyncio.run(self.app.approvals.approve(str(self.plan_id), KIM))
         return self
 
     def crash_at(self, boundary: int) -> Scenario:
@@ -298,16 +298,16 @@ class Scenario:
 
     def run(self) -> Scenario:
         assert self.plan_id is not None
-        return self._execute(lambda: self.app.commit(str(self.plan_id), KIM))
+        return self._execute(lambda: self.app.runs.commit(str(self.plan_id), KIM))
 
     def resume(self) -> Scenario:
-        return self._execute(lambda: self.app.resume(None))
+        return self._execute(lambda: self.app.runs.resume(None))
 
     def answer(self, step: str, word: str) -> Scenario:
         run_id = self.run_id()
         assert run_id is not None
-        asked = {question.step: question.item for question in self.app.run(run_id).questions}
-        asyncio.run(self.app.answer(asked.get(StepId(step), f"{run_id}/{step}"), word, KIM))
+        asked = {question.step: question.item for question in self.app.runs.run(run_id).questions}
+        asyncio.run(self.app.answers.answer(asked.get(StepId(step), f"{run_id}/{step}"), word, KIM))
         return self
 
     def _execute(self, work: Callable[[], Any]) -> Scenario:

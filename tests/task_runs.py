@@ -43,7 +43,7 @@ async def trusting(workspace: Path, settings: str, **opening: Any) -> None:
     """Have a person trust a configuration."""
     (workspace / "ordain.toml").write_text(settings)
     app = open_at_terminal(workspace, exact=True, **opening)
-    await app.trust(sha256(settings.encode()), KIM)
+    await app.approvals.trust(sha256(settings.encode()), KIM)
     await app.close()
 
 
@@ -68,10 +68,12 @@ def carried_out(
             file.write_bytes(before)
         app = open_at_terminal(workspace, exact=True, agents=agents, alone=alone)
         try:
-            prepared = await app.prepare(msgspec.json.encode({"title": "T", "tier": tier, "steps": named}), None, KIM)
-            await app.approve(prepared.review.plan_id, KIM)
-            report = await app.commit(prepared.review.plan_id, KIM)
-            events = [one.event for one in app.log(report.run_id)]
+            prepared = await app.plans.prepare(
+                msgspec.json.encode({"title": "T", "tier": tier, "steps": named}), None, KIM
+            )
+            await app.approvals.approve(prepared.review.plan_id, KIM)
+            report = await app.runs.commit(prepared.review.plan_id, KIM)
+            events = [one.event for one in app.plans.log(report.run_id)]
             return Carried(
                 report,
                 [event.outcome for event in events if isinstance(event, AttemptEnded)],

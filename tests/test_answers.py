@@ -46,9 +46,9 @@ def waiting(*steps: Any, demand: bool = False) -> Scenario:
     life = Scenario(*(steps or (step("a", on_failure=Escalate()),)))
     if demand:
         demanding(life)
-        do(life.app.enroll(PATS, PAT, KIMS))
+        do(life.app.approvals.enroll(PATS, PAT, KIMS))
     life.script(a=1, b=1).prepare()
-    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS if demand else None))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, credential=KIMS if demand else None))
     assert life.run().status() == "waiting"
     return life
 
@@ -58,7 +58,7 @@ def two() -> tuple[Any, Any]:
 
 
 def item(life: Scenario, name: str = "a") -> str:
-    return next(one.item for one in life.app.run(str(life.run_id())).questions if one.step == name)
+    return next(one.item for one in life.app.runs.run(str(life.run_id())).questions if one.step == name)
 
 
 def decisions(life: Scenario) -> list[DecisionGiven]:
@@ -75,7 +75,7 @@ def run_stream(life: Scenario) -> str:
 def test_a_decision_says_what_it_is_an_answer_to() -> None:
     life = waiting()
     before = life.ledger.read(run_stream(life))[-1]
-    do(life.app.answer(item(life), "retry", KIM))
+    do(life.app.answers.answer(item(life), "retry", KIM))
     (given,) = decisions(life)
     assert (given.attempt, given.about, given.head) == (1, "escalation", before.head)
     assert (given.by, given.key, given.signature) == (KIM, None, None)
@@ -100,7 +100,7 @@ def test_an_answer_to_an_earlier_question_is_refused(named: str) -> None:
     first = item(life)
     life.answer("a", "retry").resume()
     assert (first, item(life)) == (f"{life.run_id()}/a", f"{life.run_id()}/a@2")
-    assert refused(life, life.app.answer(named.format(run=life.run_id()), "pass", KIM)) == ["E_ANSWER_STALE"]
+    assert refused(life, life.app.answers.answer(named.format(run=life.run_id()), "pass", KIM)) == ["E_ANSWER_STALE"]
     life.answer("a", "skip").resume()
     assert life.status() == "completed"
 
@@ -108,7 +108,7 @@ def test_an_answer_to_an_earlier_question_is_refused(named: str) -> None:
 def test_a_first_question_has_no_number_however_many_attempts_there_were() -> None:
     life = Scenario(step("a", on_failure=Retry(max_attempts=3, then=Escalate()))).script(a=1).approve().run()
     assert item(life) == f"{life.run_id()}/a"
-    do(life.app.answer(f"{life.run_id()}/a@1", "skip", KIM))
+    do(life.app.answers.answer(f"{life.run_id()}/a@1", "skip", KIM))
     assert decisions(life)[0].attempt == 3
 
 
@@ -117,10 +117,10 @@ def test_a_doubt_and_then_an_escalation_of_one_attempt_are_two_questions() -> No
     life.shell.script["check a"] = 1
     assert life.expect(a="in_doubt").status() == "waiting"
     life.answer("a", "happened").resume().expect(a="escalated")
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert (asked.item, asked.attempt) == (f"{life.run_id()}/a@2", 1)
     with pytest.raises(Refused) as raised:
-        do(life.app.answer(f"{life.run_id()}/a", "abort", KIM))
+        do(life.app.answers.answer(f"{life.run_id()}/a", "abort", KIM))
     (problem,) = raised.value.problems
     # `@2` counts questions, and not attempts.
     told = f"What is asked now is question 2 about it, after attempt 1. Look at it, then answer {life.run_id()}/a@2."
@@ -129,21 +129,21 @@ def test_a_doubt_and_then_an_escalation_of_one_attempt_are_two_questions() -> No
 
 def test_an_answer_counts_only_for_what_was_shown() -> None:
     life = waiting(*two())
-    shown = life.app.asked(item(life))
-    do(life.app.answer(item(life), "retry", KIM))  # somebody else, meanwhile
+    shown = life.app.answers.asked(item(life))
+    do(life.app.answers.answer(item(life), "retry", KIM))  # somebody else, meanwhile
     life.resume()
-    assert refused(life, life.app.answer(item(life), "pass", KIM, shown)) == ["E_ANSWER_STALE"]
-    do(life.app.answer(item(life), "pass", KIM, life.app.asked(item(life))))
+    assert refused(life, life.app.answers.answer(item(life), "pass", KIM, shown)) == ["E_ANSWER_STALE"]
+    do(life.app.answers.answer(item(life), "pass", KIM, life.app.answers.asked(item(life))))
     assert [one.choice for one in decisions(life)] == ["retry", "pass"]
 
 
 def test_what_other_steps_do_while_somebody_reads_takes_nothing_from_their_answer() -> None:
     life = waiting(*two())
-    shown = life.app.asked(item(life))
-    do(life.app.answer(item(life, "b"), "skip", KIM))  # somebody else, meanwhile
-    do(life.app.answer(item(life), "pass", KIM, shown))
+    shown = life.app.answers.asked(item(life))
+    do(life.app.answers.answer(item(life, "b"), "skip", KIM))  # somebody else, meanwhile
+    do(life.app.answers.answer(item(life), "pass", KIM, shown))
     assert [one.step for one in decisions(life)] == ["b", "a"]
-    assert life.app.auditing.verify().good
+    assert life.app.audits.verify().good
 
 
 def test_an_answer_is_not_recorded_where_the_settings_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,18 +158,18 @@ def test_an_answer_is_not_recorded_where_the_settings_changed_meanwhile(monkeypa
         return await append(at, *appends)
 
     monkeypatch.setattr(life.ledger, "append", late)
-    assert refused(life, life.app.answer(item(life), "pass", KIM), SignatureRefused) == ["E_ANSWER_STALE"]
+    assert refused(life, life.app.answers.answer(item(life), "pass", KIM), SignatureRefused) == ["E_ANSWER_STALE"]
     assert decisions(life) == []
 
 
 def test_every_choice_says_what_it_leads_to() -> None:
     life = waiting()
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     told = {choice.word: choice.consequence for choice in asked.choices}
     assert "unverified" in told["pass"] and "again" in told["retry"] and "not looked at" in told["skip"]
     for contract, words in ((None, "unverified"), ("check a", "contract is run now")):
         doubtful = Scenario(step("a", contract=contract)).approve().crash_at(5).run().resume()
-        (asked,) = doubtful.app.run(str(doubtful.run_id())).questions
+        (asked,) = doubtful.app.runs.run(str(doubtful.run_id())).questions
         told = {choice.word: choice.consequence for choice in asked.choices}
         assert words in told["happened"] and "a second time" in told["did-not"]
 
@@ -182,69 +182,71 @@ def test_every_choice_says_what_it_leads_to() -> None:
 def test_no_agent_answers_not_even_with_a_passphrase(channel: Channel, demand: bool) -> None:
     life = waiting(demand=demand)
     by = Principal(name="kim", channel=channel)
-    work = life.app.answer(item(life), "pass", by, None, KIMS if demand else None)
+    work = life.app.answers.answer(item(life), "pass", by, None, KIMS if demand else None)
     assert refused(life, work) == ["E_APPROVAL_CHANNEL"]
 
 
 def test_only_those_named_may_answer_and_whoever_prepared_it_may() -> None:
     life = waiting()
     trust(life, '[approval]\napprovers = ["kim"]\nseparate = true\n')
-    assert refused(life, life.app.answer(item(life), "skip", PAT)) == ["E_APPROVAL_APPROVER"]
-    do(life.app.answer(item(life), "skip", KIM))  # kim prepared the plan: what an answer leads to was permitted
+    assert refused(life, life.app.answers.answer(item(life), "skip", PAT)) == ["E_APPROVAL_APPROVER"]
+    do(life.app.answers.answer(item(life), "skip", KIM))  # kim prepared the plan: what an answer leads to was permitted
     assert life.resume().status() == "completed"
 
 
 def test_where_signatures_are_demanded_an_answer_is_signed() -> None:
     life = waiting(demand=True)
-    assert refused(life, life.app.answer(item(life), "skip", KIM)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.answers.answer(item(life), "skip", KIM)) == ["E_APPROVAL_SIGNATURE"]
     with pytest.raises(Refused) as caught:
-        life.app.check_answering(life.app.asked(item(life)), "skip", KIM)
+        life.app.answers.check_answering(life.app.answers.asked(item(life)), "skip", KIM)
     assert caught.value.problems[0].command == f"ordain answer {item(life)} skip --sign"
-    do(life.app.answer(item(life), "skip", SAM, None, PATS))
+    do(life.app.answers.answer(item(life), "skip", SAM, None, PATS))
     (given,) = decisions(life)
     assert given.by == PAT and given.signature is not None  # the name is the key's, not the user's
     assert given.key == given.signature.key == fingerprint(life.keyring.public_key("pat"))
     assert life.resume().status() == "completed"
-    assert life.app.auditing.verify().good
+    assert life.app.audits.verify().good
 
 
 def test_an_answer_can_be_signed_where_nobody_demands_it() -> None:
     life = waiting()
-    do(life.app.enroll(KIMS, KIM))
-    do(life.app.answer(item(life), "skip", KIM, None, KIMS))
+    do(life.app.approvals.enroll(KIMS, KIM))
+    do(life.app.answers.answer(item(life), "skip", KIM, None, KIMS))
     assert decisions(life)[0].signature is not None
-    found = life.app.auditing.verify()
+    found = life.app.audits.verify()
     assert found.good and [(run.answers, run.answers_signed) for run in found.runs] == [(1, 1)]
 
 
 def test_a_revoked_or_unknown_key_answers_nothing() -> None:
     life = waiting(demand=True)
-    do(life.app.revoke_approver("pat", KIM, credential=KIMS))
+    do(life.app.approvals.revoke_approver("pat", KIM, credential=KIMS))
     for credential in (PATS, replace(PATS, name="eve")):
-        assert refused(life, life.app.answer(item(life), "skip", PAT, None, credential)) == ["E_APPROVAL_SIGNATURE"]
+        assert refused(life, life.app.answers.answer(item(life), "skip", PAT, None, credential)) == [
+            "E_APPROVAL_SIGNATURE"
+        ]
     trust(life, '[approval]\nrequire_signature = true\napprovers = ["pat"]\n', KIMS)
-    assert refused(life, life.app.answer(item(life), "skip", PAT, None, KIMS)) == ["E_APPROVAL_APPROVER"]
+    assert refused(life, life.app.answers.answer(item(life), "skip", PAT, None, KIMS)) == ["E_APPROVAL_APPROVER"]
 
 
 def test_wrong_passphrases_are_counted_together_with_those_of_approvals() -> None:
     life = waiting(demand=True)
     wrong = replace(KIMS, passphrase="guess")
-    other = do(life.app.prepare_plan(Scenario(step("z")).plan, KIM)).review.plan_id
+    other = do(life.app.plans.prepare_plan(Scenario(step("z")).plan, KIM)).review.plan_id
     for number in range(5):
         work = (
-            life.app.answer(item(life), "skip", KIM, None, wrong)
+            life.app.answers.answer(item(life), "skip", KIM, None, wrong)
             if number % 2
-            else life.app.approve(other, KIM, None, wrong)
+            else life.app.approvals.approve(other, KIM, None, wrong)
         )
         assert refused(life, work, SignatureRefused) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.answer(item(life), "skip", KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
+    assert refused(life, life.app.answers.answer(item(life), "skip", KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
     life.clock.advance(60_000)
-    do(life.app.answer(item(life), "skip", KIM, None, KIMS))
+    do(life.app.answers.answer(item(life), "skip", KIM, None, KIMS))
 
 
 def test_a_word_that_is_no_choice_is_refused_before_anybody_signs() -> None:
     life = waiting(demand=True)
-    assert refused(life, life.app.answer(item(life), "pas", KIM, None, replace(KIMS, passphrase="guess"))) == [
+    assert refused(life, life.app.answers.answer(item(life), "pas", KIM, None, replace(KIMS, passphrase="guess"))) == [
         "E_ANSWER_CHOICE"
     ]
 
@@ -325,11 +327,11 @@ def _approval(life: Scenario) -> Signature:
 def test_a_forged_answer_takes_a_run_nowhere(how: str) -> None:
     life = waiting(*two(), demand=True)
     forge(life, run_stream(life), FORGERIES[how](life))
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
-    found = life.app.auditing.verify()
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    found = life.app.audits.verify()
     assert {finding.kind for finding in found.findings} & {Kind.SIGNATURE, Kind.DECISION}
     assert [(run.answers, run.answers_signed) for run in found.runs] == [(1, 0)]
-    assert do(life.app.cancel_run(str(life.run_id()), ROBOT)).status == "cancelled"  # the way out that is named
+    assert do(life.app.runs.cancel_run(str(life.run_id()), ROBOT)).status == "cancelled"  # the way out that is named
 
 
 def test_what_the_forgers_begin_with_is_good_as_it_is() -> None:
@@ -337,7 +339,7 @@ def test_what_the_forgers_begin_with_is_good_as_it_is() -> None:
     life = waiting(*two(), demand=True)
     forge(life, run_stream(life), sign_as(life, made_up(life), "kim"))
     assert life.resume().expect(a="passed").status() == "waiting"
-    assert life.app.auditing.verify().good
+    assert life.app.audits.verify().good
 
 
 @pytest.mark.parametrize("demand", [False, True])
@@ -347,8 +349,8 @@ def test_an_answer_of_one_who_may_not_answer_takes_a_run_nowhere_signed_or_not(d
     trust(life, only, KIMS if demand else None)
     event = made_up(life)
     forge(life, run_stream(life), sign_as(life, event, "kim") if demand else event)
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_APPROVER"]
-    (finding,) = life.app.auditing.verify().findings
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_APPROVER"]
+    (finding,) = life.app.audits.verify().findings
     assert (finding.kind, "kim" in finding.sentence) == (Kind.DECISION, True)
 
 
@@ -360,7 +362,7 @@ def test_a_run_on_an_approval_of_one_who_may_not_approve_is_found() -> None:
     run_id, plan_id = RunId("RUN-X"), PlanId(str(life.plan_id))
     started = RunStarted(run_id=run_id, plan_id=plan_id, approval_id=approval_id, by=KIM)
     forge(life, stream, started)
-    found = [one.sentence for one in life.app.auditing.verify().findings if one.kind is Kind.APPROVAL]
+    found = [one.sentence for one in life.app.audits.verify().findings if one.kind is Kind.APPROVAL]
     assert len(found) == 1 and "which kim gave" in found[0]
 
 
@@ -369,23 +371,23 @@ def test_an_answer_from_a_robot_takes_a_run_nowhere_signed_or_not(demand: bool) 
     life = waiting(demand=demand)
     event = made_up(life, by=replace(KIM, channel=Channel.ROBOT))
     forge(life, run_stream(life), sign_as(life, event, "kim") if demand else event)
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_CHANNEL"]
-    assert {finding.kind for finding in life.app.auditing.verify().findings} == {Kind.DECISION}
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_CHANNEL"]
+    assert {finding.kind for finding in life.app.audits.verify().findings} == {Kind.DECISION}
 
 
 def test_a_bad_signature_is_refused_where_none_was_needed() -> None:
     life = waiting()
-    do(life.app.enroll(KIMS, KIM))
+    do(life.app.approvals.enroll(KIMS, KIM))
     forge(life, run_stream(life), FORGERIES["another choice"](life))
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]
 
 
 def test_an_answer_about_an_attempt_that_is_over_cannot_have_happened() -> None:
     life = waiting()
     life.answer("a", "retry").resume()
     forge(life, run_stream(life), made_up(life, attempt=1))
-    assert refused(life, life.app.resume(None)) == ["E_LEDGER_BROKEN"]
-    assert Kind.HISTORY in {finding.kind for finding in life.app.auditing.verify().findings}
+    assert refused(life, life.app.runs.resume(None)) == ["E_LEDGER_BROKEN"]
+    assert Kind.HISTORY in {finding.kind for finding in life.app.audits.verify().findings}
 
 
 @pytest.mark.parametrize("revoked_first", [False, True])
@@ -394,16 +396,16 @@ def test_a_key_that_was_revoked_counts_for_what_came_before(revoked_first: bool)
     life = waiting(*two(), demand=True)
     life.clock.advance(60_000)
     if not revoked_first:
-        do(life.app.answer(item(life), "skip", PAT, None, PATS))
-    do(life.app.revoke_approver("pat", KIM, credential=KIMS))
+        do(life.app.answers.answer(item(life), "skip", PAT, None, PATS))
+    do(life.app.approvals.revoke_approver("pat", KIM, credential=KIMS))
     if revoked_first:
         life.clock.advance(-30_000)
         forge(life, run_stream(life), sign_as(life, made_up(life, by=PAT), "pat"))
-        assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
-        assert {finding.kind for finding in life.app.auditing.verify().findings} == {Kind.SIGNATURE}
+        assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+        assert {finding.kind for finding in life.app.audits.verify().findings} == {Kind.SIGNATURE}
     else:
         assert life.resume().expect(a="skipped").status() == "waiting"
-        assert life.app.auditing.verify().good
+        assert life.app.audits.verify().good
 
 
 def test_a_revocation_that_nobody_signed_for_stops_everything() -> None:
@@ -411,24 +413,24 @@ def test_a_revocation_that_nobody_signed_for_stops_everything() -> None:
     key = fingerprint(life.keyring.public_key("pat"))
     eve = signed(hashlib.sha256(b"eve").digest(), revocation("", 1, key))
     forge(life, "workspace", ApproverRevoked(key=key, by=PAT, reason="", signature=eve))
-    assert refused(life, life.app.answer(item(life), "skip", PAT, None, PATS)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.answers.answer(item(life), "skip", PAT, None, PATS)) == ["E_APPROVAL_SIGNATURE"]
 
 
 def test_a_run_that_needed_no_approval_is_answered_with_a_signature_too() -> None:
     life = demanding(Scenario(step("look", tool="read_file", args={"path": "gone"}, on_failure=Escalate()))).prepare()
     assert life.run().status() == "waiting"
     forge(life, run_stream(life), made_up(life))
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]
 
 
 def test_an_unsigned_answer_of_before_signatures_were_demanded_is_told_and_the_run_can_be_ended() -> None:
     life = waiting(*two())
-    do(life.app.answer(item(life), "skip", KIM))
-    do(life.app.enroll(KIMS, KIM))
+    do(life.app.answers.answer(item(life), "skip", KIM))
+    do(life.app.approvals.enroll(KIMS, KIM))
     trust(life, "[approval]\nrequire_signature = true\n", KIMS)
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
-    assert do(life.app.cancel_run(str(life.run_id()), KIM)).status == "cancelled"
-    assert life.app.auditing.verify().good  # it was given when nobody demanded more
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    assert do(life.app.runs.cancel_run(str(life.run_id()), KIM)).status == "cancelled"
+    assert life.app.audits.verify().good  # it was given when nobody demanded more
 
 
 def test_doubt_that_was_made_up_needs_a_signed_answer_all_the_same() -> None:
@@ -442,4 +444,4 @@ def test_doubt_that_was_made_up_needs_a_signed_answer_all_the_same() -> None:
         DoubtFound(step="a", attempt=2, settle=Settlement.PERSON, reason="made up"),
     )
     forge(life, run_stream(life), made_up(life, choice="happened"))
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]

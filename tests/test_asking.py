@@ -72,7 +72,7 @@ def asking(*steps: Step) -> Scenario:
 
 
 def result(life: Scenario, name: str = "a") -> bytes:
-    _, parts = life.app.exact_output(str(life.run_id()), name, KIM)
+    _, parts = life.app.runs.exact_output(str(life.run_id()), name, KIM)
     return b"".join(parts)
 
 
@@ -81,7 +81,7 @@ def kinds(life: Scenario, kind: type) -> list[Any]:
 
 
 def sound(life: Scenario) -> None:
-    assert life.app.auditing.verify().findings == ()
+    assert life.app.audits.verify().findings == ()
 
 
 # --- The question ----------------------------------------------------------------------------------------------------
@@ -89,12 +89,12 @@ def sound(life: Scenario) -> None:
 
 def test_a_question_waits_for_days_and_its_answer_is_the_result() -> None:
     life = asking().expect(a="waiting", b="pending")
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert (asked.kind, asked.text, asked.takes, asked.behind) == ("ask", "Which version?", "text", 1)
-    assert life.app.run(str(life.run_id())).steps[0].waiting == "waits for an answer to: Which version?"
+    assert life.app.runs.run(str(life.run_id())).steps[0].waiting == "waits for an answer to: Which version?"
     life.clock.advance(9 * DAY)
     assert life.resume().status() == "waiting", "nobody has answered"
-    do(life.app.answer(item(life), "1.4.0", KIM))
+    do(life.app.answers.answer(item(life), "1.4.0", KIM))
     (given,) = decisions(life)
     assert (given.about, given.choice, given.to) == ("ask", "answer", StepState.PASSED)
     assert given.outcome is not None and given.outcome.duration_ms == 9 * DAY
@@ -126,7 +126,7 @@ def test_a_question_waits_for_days_and_its_answer_is_the_result() -> None:
 )
 def test_answers_of_each_kind(action: Ask, given: str | Given, kept: bytes) -> None:
     life = asking(ask(action=action))
-    do(life.app.answer(item(life), given, KIM))
+    do(life.app.answers.answer(item(life), given, KIM))
     assert life.resume().status() == "completed"
     if kept:
         assert result(life) == kept
@@ -154,21 +154,21 @@ def test_answers_of_each_kind(action: Ask, given: str | Given, kept: bytes) -> N
 )
 def test_what_is_no_answer_is_refused_and_nothing_is_recorded(action: Ask, given: str | Given, code: str) -> None:
     life = asking(ask(action=action))
-    assert refused(life, life.app.answer(item(life), given, KIM)) == [code]
+    assert refused(life, life.app.answers.answer(item(life), given, KIM)) == [code]
     with pytest.raises(Refused):
-        life.app.check_answering(life.app.asked(item(life)), given, KIM)
+        life.app.answers.check_answering(life.app.answers.asked(item(life)), given, KIM)
 
 
 @pytest.mark.parametrize("channel", [Channel.ROBOT, Channel.SCRIPT, Channel.LIBRARY])
 def test_only_a_person_answers(channel: Channel) -> None:
     life = asking()
     by = Principal(name="kim", channel=channel)
-    assert refused(life, life.app.answer(item(life), "1", by)) == ["E_APPROVAL_CHANNEL"]
+    assert refused(life, life.app.answers.answer(item(life), "1", by)) == ["E_APPROVAL_CHANNEL"]
 
 
 def test_abort_gives_the_run_up() -> None:
     life = asking()
-    do(life.app.answer(item(life), "abort", KIM))
+    do(life.app.answers.answer(item(life), "abort", KIM))
     assert life.resume().expect(a="failed", b="cancelled").status() == "failed"
     assert decisions(life)[0].aborts and decisions(life)[0].outcome is None
     sound(life)
@@ -177,7 +177,7 @@ def test_abort_gives_the_run_up() -> None:
 def test_what_does_not_need_the_answer_goes_on() -> None:
     life = asking(ask(), step("b"), step("c", needs=()), ask("d", COLOUR, needs=()))
     assert life.world.effects == ["c"]
-    assert [one.step for one in life.app.run(str(life.run_id())).questions] == ["a", "d"]
+    assert [one.step for one in life.app.runs.run(str(life.run_id())).questions] == ["a", "d"]
     life.answer("d", "red").answer("a", "1").resume().expect(a="passed", b="passed", d="passed")
     sound(life)
 
@@ -187,7 +187,7 @@ def test_a_contract_judges_the_answer_and_the_policy_follows() -> None:
     one = replace(ask(on_failure=Retry(max_attempts=2, then=Skip())), verification=contract)
     life = asking(one).answer("a", "wrong").resume().expect(a="waiting")
     assert item(life) == f"{life.run_id()}/a@2"
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert [one.attempt for one in asked.tries] == [1, 2]
     assert asked.tries[0].evidence is not None and asked.tries[0].evidence.verdict.value == "broken"
     life.answer("a", "wrong again").resume().expect(a="skipped")
@@ -202,7 +202,7 @@ def test_an_answer_is_redacted_where_it_is_shown_and_exact_where_it_is_used() ->
     life.secrets.values = {"TOKEN": "hunter2-hunter2-hunter2"}
     life.app = life._app()
     life.approve().run()
-    do(life.app.answer(item(life), "hunter2-hunter2-hunter2", KIM))
+    do(life.app.answers.answer(item(life), "hunter2-hunter2-hunter2", KIM))
     assert b"hunter2" not in b"".join(body for _, _, _, body, _ in life.ledger.everything())
     assert life.resume().report is not None
     assert "[redacted TOKEN]" in life.report.steps[0].evidence  # type: ignore[union-attr]
@@ -217,7 +217,7 @@ def test_a_crash_at_any_moment_leaves_no_doubt_and_asks_again_at_most() -> None:
         if life.run_id() is None:
             continue
         while life.resume().status() != "waiting":
-            if life.app.run(str(life.run_id())).questions:  # pragma: no branch
+            if life.app.runs.run(str(life.run_id())).questions:  # pragma: no branch
                 break
         if life.expect().states()["z"] == "in_doubt":
             continue
@@ -230,8 +230,8 @@ def test_a_crash_at_any_moment_leaves_no_doubt_and_asks_again_at_most() -> None:
 
 def test_a_rerun_asks_again_what_passed_by_a_persons_word() -> None:
     life = asking(ask(), step("b")).answer("a", "1").resume()
-    do(life.app.approve(str(life.plan_id), KIM))
-    report = do(life.app.rerun(str(life.run_id()), KIM, again_from="b"))
+    do(life.app.approvals.approve(str(life.plan_id), KIM))
+    report = do(life.app.runs.rerun(str(life.run_id()), KIM, again_from="b"))
     assert (report.status, [one.step for one in report.questions]) == ("waiting", ["a"])
 
 
@@ -247,17 +247,19 @@ def test_only_its_own_timeout_ends_a_question() -> None:
 
 def test_a_timeout_is_one_instant_and_found_by_whoever_looks() -> None:
     life = asking(ask(timeout_ms=DAY, on_failure=Escalate()))
-    assert life.app.run(str(life.run_id())).questions[0].until == kinds(life, AttemptWaiting)[0].until
+    assert life.app.runs.run(str(life.run_id())).questions[0].until == kinds(life, AttemptWaiting)[0].until
     life.clock.advance(DAY - 1)
     assert life.resume().expect(a="waiting").status() == "waiting"
     life.clock.advance(1)
-    assert life.app.run(str(life.run_id())).status == "stopped", "whoever resumes it finds that its time is over"
+    assert life.app.runs.run(str(life.run_id())).status == "stopped", "whoever resumes it finds that its time is over"
     first = item(life)
     life.resume().expect(a="escalated")
     (ended,) = kinds(life, AttemptEnded)
     assert (ended.outcome.error, ended.outcome.duration_ms) == ("F_STEP_TIMEOUT", DAY)
     assert item(life) == f"{first}@2"
-    assert refused(life, life.app.answer(first, "skip", KIM)) == ["E_ANSWER_STALE"], "that was about another question"
+    assert refused(life, life.app.answers.answer(first, "skip", KIM)) == ["E_ANSWER_STALE"], (
+        "that was about another question"
+    )
     life.answer("a", "skip").resume().expect(a="skipped")
     sound(life)
 
@@ -290,7 +292,7 @@ def test_a_retry_that_is_waited_for_and_a_question_wake_at_whichever_comes_first
             state: RunState = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
             seen.append(decide(state, recorded.at))
 
-    do(life.app.commit(str(life.plan_id), KIM, look))
+    do(life.app.runs.commit(str(life.plan_id), KIM, look))
     (wake,) = [one for one in seen[0] if isinstance(one, Wake)]
     assert wake.at == kinds(life, AttemptWaiting)[0].until
     assert not [one for one in seen[0] if isinstance(one, Start)]
@@ -322,7 +324,7 @@ def test_an_executor_at_work_takes_an_answer_up_at_once() -> None:
     seen: list[str] = []
 
     async def work() -> None:
-        report = await life._app().answer(f"{life.run_id()}/a", "1.4.0", KIM)
+        report = await life._app().answers.answer(f"{life.run_id()}/a", "1.4.0", KIM)
         seen.append(",".join(report.answered))
         for _ in range(30):
             await asyncio.sleep(0)
@@ -342,18 +344,18 @@ def _is_sent(one: Recorded) -> bool:
 
 def test_a_signed_answer_that_was_sent_is_good_for_whoever_goes_on() -> None:
     life = demanding(busy_life(step("a", on_failure=Escalate()), ask("d", needs=()))).script(a=1).prepare()
-    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, credential=KIMS))
 
     async def busy(command: Command) -> Finished:
         for _ in range(20):
             await asyncio.sleep(0)
-        await life._app().answer(f"{life.run_id()}/a", "skip", KIM, None, KIMS)
+        await life._app().answers.answer(f"{life.run_id()}/a", "skip", KIM, None, KIMS)
         return Finished(duration_ms=1, exit_code=0)
 
     assert life.script(c=busy).run().expect(a="skipped").status() == "waiting"
-    do(life.app.answer(item(life, "d"), "1", KIM, None, KIMS))
+    do(life.app.answers.answer(item(life, "d"), "1", KIM, None, KIMS))
     assert life.resume().status() == "completed"
-    assert [(run.answers, run.answers_signed) for run in life.app.auditing.verify().runs] == [(2, 2)]
+    assert [(run.answers, run.answers_signed) for run in life.app.audits.verify().runs] == [(2, 2)]
     sound(life)
 
 
@@ -362,7 +364,7 @@ def test_an_escalation_is_answered_while_others_go_on(word: str) -> None:
     life = busy_life(step("a", on_failure=Escalate()), step("b")).script(a=1)
 
     async def work() -> None:
-        await life._app().answer(f"{life.run_id()}/a", word, KIM)
+        await life._app().answers.answer(f"{life.run_id()}/a", word, KIM)
 
     while_at_work(life, work)
     after = {"retry": "escalated", "skip": "skipped", "pass": "passed", "abort": "failed"}[word]
@@ -376,7 +378,7 @@ def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told() -> None:
     told: list[Any] = []
 
     async def work() -> None:
-        both = [life._app().answer(f"{life.run_id()}/a", word, by) for word, by in (("1", KIM), ("2", PAT))]
+        both = [life._app().answers.answer(f"{life.run_id()}/a", word, by) for word, by in (("1", KIM), ("2", PAT))]
         told.extend(await asyncio.gather(*both, return_exceptions=True))
 
     while_at_work(life, work)
@@ -395,7 +397,7 @@ def test_an_answer_that_nobody_lived_to_take_up_is_taken_up_once_by_the_next() -
 
         async def work(life: Scenario = life, boundary: int = boundary) -> None:
             life.world.boundaries, life.world.dies_at = 0, boundary
-            await life._app().answer(f"{life.run_id()}/a", "1", KIM)
+            await life._app().answers.answer(f"{life.run_id()}/a", "1", KIM)
 
         while_at_work(life, work)
         life.shell.script.clear()  # the next executor is not disturbed
@@ -403,13 +405,13 @@ def test_an_answer_that_nobody_lived_to_take_up_is_taken_up_once_by_the_next() -
         assert len(sent) == 1
         if life.crashed:
             passed += 1
-            report = life.app.run(str(life.run_id()))
+            report = life.app.runs.run(str(life.run_id()))
             if not decisions(life):
                 assert (report.questions, report.answered) == ((), (f"{life.run_id()}/a",))
                 assert report.status == "stopped"
-                again = life.app.answer(f"{life.run_id()}/a", "2", PAT)
+                again = life.app.answers.answer(f"{life.run_id()}/a", "2", PAT)
                 assert refused(life, again) == ["E_ANSWER_STALE"], "one answer counts"
-            while life.app.run(str(life.run_id())).status != "completed":
+            while life.app.runs.run(str(life.run_id())).status != "completed":
                 life.resume()
                 for name, state in life.states().items():
                     if state == "in_doubt":
@@ -423,8 +425,8 @@ def test_an_answer_that_nobody_lived_to_take_up_is_taken_up_once_by_the_next() -
 
 def test_a_sent_answer_is_taken_up_only_if_its_question_is_still_asked() -> None:
     life = waiting()
-    question = life.app.asked(item(life))
-    do(life.app.answer(item(life), "retry", KIM))
+    question = life.app.answers.asked(item(life))
+    do(life.app.answers.answer(item(life), "retry", KIM))
     stream = Records(life.ledger).run(life.run_id())[0].lineage  # type: ignore[arg-type]
     late = replace(decisions(life)[0], choice="pass", to=StepState.PASSED)
     forge(life, stream, AnswerSent(run_id=life.run_id(), decision=late))  # type: ignore[arg-type]
@@ -434,17 +436,17 @@ def test_a_sent_answer_is_taken_up_only_if_its_question_is_still_asked() -> None
 
 def test_a_forged_answer_that_was_sent_counts_for_nothing() -> None:
     life = waiting(step("a", on_failure=Escalate()), demand=True)
-    do(life.app.answer(item(life), "retry", KIM, None, KIMS))
+    do(life.app.answers.answer(item(life), "retry", KIM, None, KIMS))
     made = replace(decisions(life)[0], choice="pass", to=StepState.PASSED)
     life.resume()
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
     head = life.ledger.read(run_stream(life))[-1].head
     real = decided(state, asked, "pass", KIM, head=head)
     for forged in (real, replace(real, key=made.key, signature=made.signature)):
         forge(life, state.lineage, AnswerSent(run_id=life.run_id(), decision=forged))  # type: ignore[arg-type]
         assert life.resume().expect(a="escalated").status() == "waiting"
-    do(life.app.answer(item(life), "skip", PAT, None, PATS))
+    do(life.app.answers.answer(item(life), "skip", PAT, None, PATS))
     assert life.resume().status() == "completed"
     sound(life)
 
@@ -454,8 +456,8 @@ def test_no_pattern_of_a_plan_keeps_whoever_answers() -> None:
     slow = Ask(question="Which?", schema={"type": "string", "pattern": "^(a+)+$"})
     life = asking(ask(action=slow))
     text = "a" * 5_000
-    assert refused(life, life.app.answer(item(life), text + "!", KIM)) == ["E_ANSWER_VALUE"]
-    do(life.app.answer(item(life), text, KIM))
+    assert refused(life, life.app.answers.answer(item(life), text + "!", KIM)) == ["E_ANSWER_VALUE"]
+    do(life.app.answers.answer(item(life), text, KIM))
     assert life.resume().status() == "completed"
 
 
@@ -478,12 +480,12 @@ def test_a_sent_answer_that_does_not_do_what_it_says_is_nothing_to_anybody(how: 
     """Anybody who can write the ledger can send one, where no signature is demanded."""
     life = waiting()
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     forged = replace(decided(state, asked, "retry", KIM), **SAYS_ANOTHER_THING[how])
     forge(life, state.lineage, AnswerSent(run_id=life.run_id(), decision=forged))  # type: ignore[arg-type]
     assert life.resume().expect(a="escalated").status() == "waiting"
     assert not decisions(life)
-    do(life.app.answer(item(life), "skip", KIM))
+    do(life.app.answers.answer(item(life), "skip", KIM))
     assert life.resume().status() == "completed"
 
 
@@ -501,28 +503,28 @@ def test_a_sent_answer_that_does_not_do_what_it_says_is_nothing_to_anybody(how: 
 def test_a_sent_answer_to_a_question_of_the_plan_is_one_that_could_be_given(choices: Any, forged: Any) -> None:
     life = Scenario(step("a", action=Ask(question="Well?", choices=choices))).approve().run()
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     good = decided(state, asked, "yes" if choices else "answer", KIM, outcome=Outcome(duration_ms=1))
     assert still_asked(state, good) and not still_asked(state, replace(good, **forged))
 
 
 def test_an_answer_of_a_key_that_was_revoked_before_it_was_taken_up_does_not_count() -> None:
     life = demanding(busy_life(step("a", on_failure=Escalate()))).script(a=1)
-    do(life.app.enroll(PATS, PAT, KIMS))
+    do(life.app.approvals.enroll(PATS, PAT, KIMS))
     life.prepare()
-    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, credential=KIMS))
 
     async def busy(command: Command) -> Finished:
         for _ in range(20):
             await asyncio.sleep(0)
         life.ledger.grown = _never  # type: ignore[method-assign]
-        await life._app().answer(f"{life.run_id()}/a", "skip", PAT, None, PATS)
-        await life._app().revoke_approver("pat", KIM, credential=KIMS)
+        await life._app().answers.answer(f"{life.run_id()}/a", "skip", PAT, None, PATS)
+        await life._app().approvals.revoke_approver("pat", KIM, credential=KIMS)
         return Finished(duration_ms=1, exit_code=0)
 
     life.script(c=busy).run()
     assert life.expect(a="escalated").status() == "waiting"
-    do(life.app.answer(item(life), "skip", KIM, None, KIMS))
+    do(life.app.answers.answer(item(life), "skip", KIM, None, KIMS))
     assert life.resume().status() == "completed"
     sound(life)
 
@@ -537,17 +539,17 @@ async def _never(stream: str, size: int) -> None:
 def moved(life: Scenario, given: DecisionGiven) -> set[str]:
     """What the audit finds where somebody wrote this decision as the next event."""
     forge(life, run_stream(life), given)
-    return {finding.kind for finding in life.app.auditing.verify().findings}
+    return {finding.kind for finding in life.app.audits.verify().findings}
 
 
 def test_a_decision_that_is_moved_or_given_twice_is_found() -> None:
     one, other = (waiting(*(step(name, needs=(), on_failure=Escalate()) for name in "ab")) for _ in range(2))
-    do(one.app.answer(item(one), "retry", KIM))
+    do(one.app.answers.answer(item(one), "retry", KIM))
     first = decisions(one)[0]
     one.resume()
     assert Kind.DECISION in moved(one, replace(first, attempt=2)), "of the question before"
     twice = waiting(*(step(name, needs=(), on_failure=Escalate()) for name in "ab"))
-    do(twice.app.answer(item(twice), "retry", KIM))
+    do(twice.app.answers.answer(item(twice), "retry", KIM))
     assert Kind.DECISION in moved(twice, decisions(twice)[0])
     other.clock.advance(1)
     assert Kind.DECISION in moved(other, replace(first, head="ab" * 32)), "of another run"
@@ -556,14 +558,14 @@ def test_a_decision_that_is_moved_or_given_twice_is_found() -> None:
 def test_a_decision_may_stand_later_where_nothing_of_its_step_came_between() -> None:
     life = waiting(*(step(name, needs=(), on_failure=Escalate()) for name in "ab"))
     head = life.ledger.read(run_stream(life))[-1].head
-    do(life.app.answer(item(life, "b"), "retry", KIM))
+    do(life.app.answers.answer(item(life, "b"), "retry", KIM))
     life.resume()
-    do(life.app.answer(item(life), "skip", KIM))
+    do(life.app.answers.answer(item(life), "skip", KIM))
     later = decisions(life)[-1]
     assert later.head != head
     again = waiting(*(step(name, needs=(), on_failure=Escalate()) for name in "ab"))
     early = again.ledger.read(run_stream(again))[-1].head
-    do(again.app.answer(item(again, "b"), "retry", KIM))
+    do(again.app.answers.answer(item(again, "b"), "retry", KIM))
     again.resume()
     assert moved(again, replace(later, head=early)) == set()
 
@@ -574,7 +576,7 @@ def test_a_decision_may_stand_later_where_nothing_of_its_step_came_between() -> 
 def test_a_question_holds_every_try_with_how_it_ended() -> None:
     life = Scenario(step("a", on_failure=Retry(max_attempts=3, initial_delay_ms=1000, then=Escalate())), step("b"))
     life.script(a=7).approve().run().answer("a", "retry").resume()
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert [one.attempt for one in asked.tries] == [1, 2, 3, 4, 5, 6]
     assert [one.outcome.exit_code for one in asked.tries if one.outcome is not None] == [7] * 6
     assert [one.decided_by for one in asked.tries] == [None, None, "kim", None, None, None]
@@ -586,14 +588,14 @@ def test_only_so_many_tries_are_remembered_and_none_of_what_passed_at_once() -> 
     policy = Retry(max_attempts=50, then=Escalate())
     life = Scenario(step("z"), step("a", on_failure=policy)).script(a=1).approve().run()
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert [one.attempt for one in asked.tries] == list(range(31, 51))
     assert state.steps["z"].tries == ()  # type: ignore[index]
 
 
 def test_a_doubt_tells_what_was_tried() -> None:
     life = Scenario(step("a")).approve().crash_at(5).run().resume()
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert (asked.kind, asked.tries[0].ended_at, asked.tries[0].outcome) == ("doubt", None, None)
     assert asked.since is not None and asked.tries[0].how
 
@@ -603,9 +605,9 @@ def test_a_doubt_tells_what_was_tried() -> None:
 def test_replan_and_recover_escalate_with_a_brief(policy: Any, wants: str, retried: bool) -> None:
     full = Retry(max_attempts=2, then=policy) if retried else policy
     life = Scenario(step("z", contract="check z"), step("a", on_failure=full), step("b")).script(a=1).approve().run()
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert (asked.kind, asked.wants) == ("escalation", wants)
-    brief = life.app.brief(str(life.run_id()), "a")
+    brief = life.app.runs.brief(str(life.run_id()), "a")
     assert (brief.wants, brief.step.id, brief.state) == (wants, "a", StepState.ESCALATED)
     assert [one.id for one in brief.passed] == ["z"] and brief.passed[0].evidence.startswith("contract held")
     assert [(one.id, one.needs) for one in brief.remains] == [("b", ("a",))]
@@ -613,12 +615,12 @@ def test_replan_and_recover_escalate_with_a_brief(policy: Any, wants: str, retri
     assert brief.plan == life.plan and brief.limits.concurrency > 0
     json.loads(msgspec.json.encode(brief))
     life.answer("a", "skip").resume()
-    assert life.app.brief(str(life.run_id()), "a").question is None
+    assert life.app.runs.brief(str(life.run_id()), "a").question is None
 
 
 def test_ask_as_a_policy_asks_with_its_summary() -> None:
     life = Scenario(step("a", on_failure=AskApproval(summary="Go on without the mirror?"))).script(a=1).approve().run()
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     assert (asked.text, [one.word for one in asked.choices]) == (
         "Go on without the mirror?",
         ["retry", "skip", "pass", "abort"],
@@ -631,7 +633,7 @@ def test_ask_as_a_policy_asks_with_its_summary() -> None:
 def test_people_are_told_once_when_a_question_arises_and_not_at_the_end() -> None:
     life = busy_life(ask(), step("b"), step("d", needs=(), on_failure=Escalate())).script(d=1)
     life.workspace.configuration_text = b'[notify]\ncommand = ["tell"]\n'
-    do(life.app.trust(life.app.configuration()[1], KIM))
+    do(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     seen: list[list[str]] = []
 
     async def work() -> None:
@@ -650,7 +652,7 @@ def test_people_are_told_once_when_a_question_arises_and_not_at_the_end() -> Non
 def test_whoever_is_told_cannot_disturb_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     life = Scenario(ask(), step("c", needs=()))
     life.workspace.configuration_text = b'[notify]\ncommand = ["tell"]\n'
-    do(life.app.trust(life.app.configuration()[1], KIM))
+    do(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
 
     def broken(command: Any, message: bytes) -> None:
         raise OSError("no such program")

@@ -71,7 +71,7 @@ def test_a_breach_waits_for_a_person_and_says_what_was_spent_and_what_is_left():
         "Left to do: 2 steps (b, c). What they need is unknown: no earlier run did the same."
     )
     assert [choice.word for choice in question.choices] == ["extend", "unlimited", "abort"]
-    (item,) = life.app.inbox()
+    (item,) = life.app.plans.inbox()
     assert (item.kind, item.commands[0]) == ("budget", f"ordain answer {question.item} extend")
 
 
@@ -97,7 +97,7 @@ def test_only_a_person_can_raise_a_budget():
     life = three(attempts=1).approve().run()
     assert life.report is not None
     with pytest.raises(Refused, match="Only a person"):
-        asyncio.run(life.app.answer(life.report.questions[0].item, "unlimited", ROBOT))
+        asyncio.run(life.app.answers.answer(life.report.questions[0].item, "unlimited", ROBOT))
     assert not kinds(life, DecisionGiven)
 
 
@@ -180,7 +180,7 @@ def test_a_nested_plan_is_asked_about_by_itself():
     assert (life.status(), sorted(begun(life))) == ("waiting", ["b", "n/x"])
     life.answer(".budget/n", "extend").resume().expect(n="passed", b="passed")
     assert spent(life.report)["tokens"] == 11
-    assert life.app.auditing.verify().good
+    assert life.app.audits.verify().good
 
 
 def test_a_fallback_is_not_paid_by_the_step_that_failed():
@@ -232,9 +232,9 @@ def decision_about_budget(life: Scenario, word: str) -> tuple[DecisionGiven, str
 def test_where_signatures_are_demanded_a_run_does_not_go_on_by_an_unsigned_word_about_its_budget():
     """Whoever can write the ledger could have written it."""
     life = three(attempts=1)
-    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(life.app.approvals.enroll(PASSPHRASES["kim"], KIM))
     life.workspace.configuration_text = b"[approval]\nrequire_signature = true\n"
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM, PASSPHRASES["kim"]))
     signed(life.prepare(), "kim").run()
     decision, _, size = decision_about_budget(life, "unlimited")
     forged = Append(stream=f"run/{life.run_id()}", expected=size, events=(decision,))

@@ -43,9 +43,9 @@ def test_all_of_them(tmp_path: Path):
             async def whole():
                 app = open_at_terminal(tmp_path, exact=True)
                 try:
-                    prepared = await app.prepare_plan(made, KIM)
-                    await app.approve(str(prepared.review.plan_id), KIM)
-                    return await app.commit(str(prepared.review.plan_id), KIM)
+                    prepared = await app.plans.prepare_plan(made, KIM)
+                    await app.approvals.approve(str(prepared.review.plan_id), KIM)
+                    return await app.runs.commit(str(prepared.review.plan_id), KIM)
                 finally:
                     await app.close()
 

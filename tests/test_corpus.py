@@ -880,7 +880,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ORDAIN_HOME", str(root / "state"))
         opened = open_at_terminal(workspace, exact=True)
-        asyncio.run(opened.trust(opened.configuration()[1], KIM))
+        asyncio.run(opened.approvals.trust(opened.approvals.configuration()[1], KIM))
     yield opened
     asyncio.run(opened.close())
 
@@ -896,7 +896,7 @@ def cases(rows: list[Row]) -> list[Any]:
 def lint(app: App, document: str | bytes) -> list[Any]:
     data = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
     beside = ("W_NOT_YET", "W_FALLBACK_UNPROVED")
-    return [problem for problem in app.lint(data, "x.plan").problems if problem.code not in beside]
+    return [problem for problem in app.plans.lint(data, "x.plan").problems if problem.code not in beside]
 
 
 def expected(one: Row) -> set[str]:
@@ -951,7 +951,7 @@ def opened(root: Path, configuration: str | None = None) -> App:
     app = open_at_terminal(root, exact=True)
     if configuration is not None:
         (root / "ordain.toml").write_text(configuration)
-        asyncio.run(app.trust(app.configuration()[1], KIM))
+        asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
     return app
 
 
@@ -973,14 +973,14 @@ def test_a_task_that_is_nobodys(tmp_path: Path) -> None:
 def test_a_wrong_configuration(tmp_path: Path, text: str) -> None:
     app = opened(tmp_path / "w")
     (tmp_path / "w/ordain.toml").write_text(text)
-    assert refused(app.configuration) == ["E_CONFIG"]
+    assert refused(app.approvals.configuration) == ["E_CONFIG"]
 
 
 def test_a_policy_that_names_nothing(tmp_path: Path) -> None:
     app = opened(tmp_path / "w")
     (tmp_path / "w/ordain.toml").write_text('[policy]\ndeny = ["shel"]\n')
     with pytest.raises(Refused) as caught:
-        app.configuration()
+        app.approvals.configuration()
     assert [(problem.code, problem.hints) for problem in caught.value.problems] == [
         ("E_CONFIG", ("Did you mean `shell`?",))
     ]
@@ -1001,18 +1001,18 @@ WANTS = md(args('path: a\ncontent: "${params.number}"'), front="params: {number:
 def test_a_parameter_that_does_not_fit(tmp_path: Path, params: tuple[tuple[str, str], ...], hint: str) -> None:
     app = opened(tmp_path / "w")
     with pytest.raises(Refused) as caught:
-        asyncio.run(app.prepare(WANTS.encode(), "x", KIM, params))
+        asyncio.run(app.plans.prepare(WANTS.encode(), "x", KIM, params))
     assert [(problem.code, problem.hints) for problem in caught.value.problems] == [("E_PARAM", (hint,))]
 
 
 def test_policy_denies(tmp_path: Path) -> None:
     app = opened(tmp_path / "w", '[policy]\ndeny = ["shell"]\n')
-    assert refused(app.prepare(SMALL.encode(), "x", KIM)) == ["E_POLICY_DENIED"]
+    assert refused(app.plans.prepare(SMALL.encode(), "x", KIM)) == ["E_POLICY_DENIED"]
 
 
 def test_tier_not_available_is_refused(tmp_path: Path) -> None:
     app = opened(tmp_path / "w")
-    assert refused(app.prepare(md(run(), front="tier: 2").encode(), "x", KIM)) == ["E_TIER"]
+    assert refused(app.plans.prepare(md(run(), front="tier: 2").encode(), "x", KIM)) == ["E_TIER"]
 
 
 @pytest.mark.parametrize("change", [b"# T\n\n1. `make clean`\n", None])
@@ -1020,10 +1020,10 @@ def test_the_document_changed_since_it_was_prepared(tmp_path: Path, change: byte
     app = opened(tmp_path / "w")
     document = tmp_path / "w/x.plan.md"
     document.write_text(SMALL)
-    prepared = asyncio.run(app.prepare(SMALL.encode(), "x.plan.md", KIM))
-    assert app.review(prepared.review.plan_id).notices == ()
+    prepared = asyncio.run(app.plans.prepare(SMALL.encode(), "x.plan.md", KIM))
+    assert app.plans.review(prepared.review.plan_id).notices == ()
     document.unlink() if change is None else document.write_bytes(change)
-    (notice,) = app.review(prepared.review.plan_id).notices
+    (notice,) = app.plans.review(prepared.review.plan_id).notices
     assert (notice.code, notice.command) == ("W_DOC_DRIFT", "ordain prepare x.plan.md")
 
 
@@ -1090,9 +1090,9 @@ def test_a_document_that_cannot_be_read_is_linted_as_far_as_it_can(app: App) -> 
         ("E_TOOL_UNKNOWN", 12, "step-2"),
         ("E_CONTRACT_VACUOUS", 20, "step-3"),
     ]
-    assert app.lint(WRONG.encode()).plan_id is None
+    assert app.plans.lint(WRONG.encode()).plan_id is None
     with pytest.raises(Refused):
-        asyncio.run(app.prepare(WRONG.encode(), "x", KIM))
+        asyncio.run(app.plans.prepare(WRONG.encode(), "x", KIM))
 
 
 def test_a_tree_that_cannot_be_read_is_linted_as_far_as_it_can(app: App) -> None:

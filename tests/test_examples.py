@@ -49,19 +49,19 @@ class Tried:
     ) -> None:
         app = open_at_terminal(self.path, exact=True)
         if settings:
-            await app.trust(app.configuration()[1], KIM)
-        assert app.lint(data, name, params).problems == ()
-        prepared = await app.prepare(data, name, KIM, params)
+            await app.approvals.trust(app.approvals.configuration()[1], KIM)
+        assert app.plans.lint(data, name, params).problems == ()
+        prepared = await app.plans.prepare(data, name, KIM, params)
         if prepared.review.requires_approval:
-            await app.approve(prepared.review.plan_id, KIM)
-        self.report = await app.commit(prepared.review.plan_id, KIM, self._watch)
+            await app.approvals.approve(prepared.review.plan_id, KIM)
+        self.report = await app.runs.commit(prepared.review.plan_id, KIM, self._watch)
         while self.report.status == "waiting":
             for question in self.report.questions:
                 assert question.step in answers, question
                 self.asked[question.step] = question.text
                 given = answers[question.step]
-                await app.answer(question.item, given(self.path) if callable(given) else given, KIM)
-            self.report = await app.resume(self.report.run_id, self._watch)
+                await app.answers.answer(question.item, given(self.path) if callable(given) else given, KIM)
+            self.report = await app.runs.resume(self.report.run_id, self._watch)
         await app.close()
 
     def _watch(self, recorded: Any) -> None:
@@ -305,7 +305,7 @@ def test_signal(tmp_path: Path) -> None:
 
         async def _signal(self) -> None:
             outside = open_at_terminal(self.path, exact=True)
-            await outside.signal("build-done", ROBOT, {"version": "1.4.2"})
+            await outside.signals.give("build-done", ROBOT, {"version": "1.4.2"})
             await outside.close()
 
     done = Signalled("signal.plan.md", tmp_path, {}, (), lambda path: None)
@@ -344,7 +344,7 @@ def test_reads(tried: Try) -> None:
     def leave_a_note(workspace: Path) -> None:
         async def post() -> None:
             outside = open_at_terminal(workspace, exact=True)
-            await outside.post("style", "We greet in capitals.", ROBOT)
+            await outside.topics.post("style", "We greet in capitals.", ROBOT)
             await outside.close()
 
         asyncio.run(post())

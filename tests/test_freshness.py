@@ -89,8 +89,8 @@ class Site:
         self.looks: list[tuple[str, bool, bytes]] = []
         ports = twin_ports(self.ledger, self.workspace, keyring=self.keyring, shell=self.shell, lock=MemoryWriterLock())
         self.other = App(ports)
-        at_once(self.other.enroll(KIMS, KIM))
-        at_once(self.other.enroll(PATS, PAT, KIMS))
+        at_once(self.other.approvals.enroll(KIMS, KIM))
+        at_once(self.other.approvals.enroll(PATS, PAT, KIMS))
         self.trust(SIGNED)
         self.app = App(self.watched(ports))
 
@@ -109,7 +109,7 @@ class Site:
 
     def trust(self, text: str) -> None:
         self.workspace.configuration_text = text.encode()
-        at_once(self.other.trust(self.other.configuration()[1], PAT, PATS))
+        at_once(self.other.approvals.trust(self.other.approvals.configuration()[1], PAT, PATS))
 
     def after(self) -> list[Event]:
         """What was recorded after the change."""
@@ -120,7 +120,7 @@ class Site:
     # --- What somebody does meanwhile ---
 
     def revoke(self) -> None:
-        at_once(self.other.revoke_approver("kim", PAT, "gone", PATS))
+        at_once(self.other.approvals.revoke_approver("kim", PAT, "gone", PATS))
 
     def deny(self) -> None:
         self.trust(DENIED)
@@ -136,57 +136,57 @@ class Site:
 
 
 async def prepared(site: Site) -> PlanId:
-    return (await site.other.prepare_plan(PLAN, ROBOT)).review.plan_id
+    return (await site.other.plans.prepare_plan(PLAN, ROBOT)).review.plan_id
 
 
 async def approved(site: Site) -> PlanId:
     identity = await prepared(site)
-    await site.other.approve(identity, KIM, credential=KIMS)
+    await site.other.approvals.approve(identity, KIM, credential=KIMS)
     return identity
 
 
 async def carried_out(site: Site) -> str:
     """A run that has come to its question."""
-    return (await site.other.commit(await approved(site), ROBOT)).questions[0].item
+    return (await site.other.runs.commit(await approved(site), ROBOT)).questions[0].item
 
 
 async def prepare(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
-    return lambda: site.app.prepare_plan(PLAN, ROBOT)
+    return lambda: site.app.plans.prepare_plan(PLAN, ROBOT)
 
 
 async def approve(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
     identity = await prepared(site)
-    return lambda: site.app.approve(identity, KIM, credential=KIMS)
+    return lambda: site.app.approvals.approve(identity, KIM, credential=KIMS)
 
 
 async def commit(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
     identity = await approved(site)
-    return lambda: site.app.commit(identity, ROBOT)
+    return lambda: site.app.runs.commit(identity, ROBOT)
 
 
 async def approve_and_commit(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
     identity = await prepared(site)
-    shown = site.other.review(identity)
-    return lambda: site.app.approve_and_commit(shown, KIM, credential=KIMS)
+    shown = site.other.plans.review(identity)
+    return lambda: site.app.runs.approve_and_commit(shown, KIM, credential=KIMS)
 
 
 async def answer(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
     item = await carried_out(site)
-    return lambda: site.app.answer(item, "yes", KIM, credential=KIMS)
+    return lambda: site.app.answers.answer(item, "yes", KIM, credential=KIMS)
 
 
 async def resume(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
     item = await carried_out(site)
-    await site.other.answer(item, "yes", KIM, credential=KIMS)
-    return lambda: site.app.resume(None)
+    await site.other.answers.answer(item, "yes", KIM, credential=KIMS)
+    return lambda: site.app.runs.resume(None)
 
 
 async def rerun(site: Site) -> Callable[[], Coroutine[Any, Any, Any]]:
     item = await carried_out(site)
-    await site.other.answer(item, "yes", KIM, credential=KIMS)
-    report = await site.other.resume(None)
-    await site.other.approve(report.plan_id, KIM, credential=KIMS)
-    return lambda: site.app.rerun(report.run_id, ROBOT)
+    await site.other.answers.answer(item, "yes", KIM, credential=KIMS)
+    report = await site.other.runs.resume(None)
+    await site.other.approvals.approve(report.plan_id, KIM, credential=KIMS)
+    return lambda: site.app.runs.rerun(report.run_id, ROBOT)
 
 
 VERBS = (prepare, approve, commit, approve_and_commit, answer, resume, rerun)
@@ -284,8 +284,8 @@ def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: py
 
     async def run() -> None:
         two = plan(step("a", run="true"), step("b", run="true"))
-        prepared = await twins.prepare_plan(two, KIM)
-        report = await twins.commit(prepared.review.plan_id, KIM)
+        prepared = await twins.plans.prepare_plan(two, KIM)
+        report = await twins.runs.commit(prepared.review.plan_id, KIM)
         assert report.status == "completed"
 
     asyncio.run(run())

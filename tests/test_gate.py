@@ -99,7 +99,7 @@ def refused(life: Scenario, work: Work, *recorded: type) -> list[str]:
 
 def trust(life: Scenario, text: str, credential: Credential | None = None) -> None:
     life.workspace.configuration_text = text.encode()
-    do(life.app.trust(life.app.configuration()[1], KIM, credential))
+    do(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM, credential))
 
 
 def forge(life: Scenario, stream: str, *written: Event) -> None:
@@ -122,7 +122,7 @@ def permission(life: Scenario) -> Permission:
 
 
 def commit(life: Scenario, ref: str | None = None) -> Work:
-    return life.app.commit(ref or str(life.plan_id), ROBOT)
+    return life.app.runs.commit(ref or str(life.plan_id), ROBOT)
 
 
 def runs(life: Scenario) -> int:
@@ -163,7 +163,7 @@ def unknown_id(life: Scenario) -> Work:
 
 @row("E_PLAN_NOT_FOUND")
 def unknown_id_approved(life: Scenario) -> Work:
-    return life.prepare().app.approve("plan:" + "0" * 64, KIM)
+    return life.prepare().app.approvals.approve("plan:" + "0" * 64, KIM)
 
 
 @row("E_PLAN_NOT_FOUND")
@@ -186,14 +186,14 @@ def ambiguous_digits(life: Scenario) -> Work:
 
 @row("E_PLAN_AMBIGUOUS")
 def ambiguous_lineage(life: Scenario) -> Work:
-    do(life.approve().app.prepare_plan(plan(step("b")), KIM))
+    do(life.approve().app.plans.prepare_plan(plan(step("b")), KIM))
     return commit(life, "PLAN-")
 
 
 @row("E_PLAN_EXPIRED", PlanExpired)
 def proposal_too_old_to_approve(life: Scenario) -> Work:
     life.prepare().clock.advance(7 * DAY)
-    return life.app.approve(str(life.plan_id), KIM)
+    return life.app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_PLAN_EXPIRED", PlanExpired)
@@ -210,21 +210,21 @@ def nothing_approved(life: Scenario) -> Work:
 @row("E_PLAN_APPROVAL_MISSING")
 def another_revision_approved(life: Scenario) -> Work:
     life.approve()
-    do(life.app.revise(str(life.plan_id), ROBOT, b"# Other\n\n1. `do b`\n", None))
+    do(life.app.plans.revise(str(life.plan_id), ROBOT, b"# Other\n\n1. `do b`\n", None))
     return commit(life, lineage(life).removeprefix("lineage/"))
 
 
 @row("E_PLAN_SUPERSEDED")
 def the_old_revision_by_its_id(life: Scenario) -> Work:
     life.approve()
-    do(life.app.revise(str(life.plan_id), ROBOT, b"# Other\n\n1. `do b`\n", None))
+    do(life.app.plans.revise(str(life.plan_id), ROBOT, b"# Other\n\n1. `do b`\n", None))
     return commit(life)
 
 
 @row("E_PLAN_HASH_MISMATCH")
 def approval_of_another_digest(life: Scenario) -> Work:
     given = permission(life.approve()).approval
-    do(life.app.revise(str(life.plan_id), ROBOT, b"# Other\n\n1. `do b`\n", None))
+    do(life.app.plans.revise(str(life.plan_id), ROBOT, b"# Other\n\n1. `do b`\n", None))
     forge(life, lineage(life), ApprovalGiven(approval=replace(given, approval_id="APPROVAL-X")))
     return commit(life, lineage(life).removeprefix("lineage/"))
 
@@ -232,7 +232,7 @@ def approval_of_another_digest(life: Scenario) -> Work:
 @row("E_PLAN_HASH_MISMATCH")
 def approval_of_other_kinds_of_action(life: Scenario) -> Work:
     given = permission(life.approve()).approval
-    do(life.app.revoke(str(life.plan_id), KIM))
+    do(life.app.approvals.revoke(str(life.plan_id), KIM))
     odd = replace(given, approval_id="APPROVAL-X", action_kinds=("tool:list_files",))
     forge(life, lineage(life), ApprovalGiven(approval=odd))
     return commit(life)
@@ -249,14 +249,14 @@ def plan_swapped(life: Scenario) -> Work:
 def plan_swapped_before_approval(life: Scenario) -> Work:
     life.prepare()
     forge(life, lineage(life), prepared_event(plan(step("evil")), life.plan_id))
-    return life.app.approve(str(life.plan_id), KIM)
+    return life.app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_PLAN_HASH_MISMATCH")
 def fallback_body_swapped(life: Scenario) -> Work:
     shown, run = (plan(step("a"), fallbacks=(step("mend", run=text, needs=()),)) for text in ("do b", "do evil"))
     forge(life, "lineage/PLAN-F", prepared_event(run, plan_id(shown)))
-    return life.app.approve(plan_id(shown), KIM)
+    return life.app.approvals.approve(plan_id(shown), KIM)
 
 
 @row("E_PLAN_WORKSPACE")
@@ -274,7 +274,7 @@ def the_directory_replaced(life: Scenario) -> Work:
 @row("E_PLAN_WORKSPACE")
 def an_approval_from_another_ledger(life: Scenario) -> Work:
     given = permission(life.approve()).approval
-    do(life.app.revoke(str(life.plan_id), KIM))
+    do(life.app.approvals.revoke(str(life.plan_id), KIM))
     foreign = replace(given, approval_id="APPROVAL-X", workspace=replace(given.workspace, id="WS-OTHER"))
     forge(life, lineage(life), ApprovalGiven(approval=foreign))
     return commit(life)
@@ -282,16 +282,16 @@ def an_approval_from_another_ledger(life: Scenario) -> Work:
 
 @row("E_PLAN_STALE_BASE")
 def what_was_shown_is_not_what_is_there(life: Scenario) -> Work:
-    shown = life.prepare().app.review(str(life.plan_id))
+    shown = life.prepare().app.plans.review(str(life.plan_id))
     life.workspace.configuration_text = b"[run]\nconcurrency = 2\n"
-    return life.app.approve(str(life.plan_id), KIM, shown)
+    return life.app.approvals.approve(str(life.plan_id), KIM, shown)
 
 
 @row("E_PLAN_STALE_BASE")
 def what_was_shown_was_another_directory(life: Scenario) -> Work:
-    shown = life.prepare().app.review(str(life.plan_id))
+    shown = life.prepare().app.plans.review(str(life.plan_id))
     life.workspace.place = ("/elsewhere", 1, 1)
-    return life.app.approve_and_commit(shown, KIM)
+    return life.app.runs.approve_and_commit(shown, KIM)
 
 
 @row("E_APPROVAL_EXPIRED", ApprovalExpired)
@@ -320,32 +320,32 @@ def approval_used_and_the_plan_prepared_again(life: Scenario) -> Work:
 
 @row("E_APPROVAL_REVOKED")
 def approval_revoked(life: Scenario) -> Work:
-    do(life.approve().app.revoke(permission(life).approval.approval_id, ROBOT))
+    do(life.approve().app.approvals.revoke(permission(life).approval.approval_id, ROBOT))
     return commit(life)
 
 
 @row("E_APPROVAL_REVOKED")
 def plan_rejected_and_prepared_again(life: Scenario) -> Work:
-    do(life.approve().app.reject(str(life.plan_id), KIM, "Not yet."))
+    do(life.approve().app.plans.reject(str(life.plan_id), KIM, "Not yet."))
     return commit(life.prepare())
 
 
 @row("E_PLAN_REJECTED")
 def plan_rejected(life: Scenario) -> Work:
-    do(life.approve().app.reject(str(life.plan_id), KIM, "Not yet."))
+    do(life.approve().app.plans.reject(str(life.plan_id), KIM, "Not yet."))
     return commit(life)
 
 
 @row("E_PLAN_STAGE")
 def plan_cancelled(life: Scenario) -> Work:
-    do(life.approve().app.cancel(str(life.plan_id), KIM))
+    do(life.approve().app.plans.cancel(str(life.plan_id), KIM))
     return commit(life)
 
 
 @row("E_PLAN_STAGE")
 def plan_archived(life: Scenario) -> Work:
-    do(life.approve().approve().app.cancel(str(life.plan_id), KIM))
-    do(life.app.archive(str(life.plan_id), KIM))
+    do(life.approve().approve().app.plans.cancel(str(life.plan_id), KIM))
+    do(life.app.plans.archive(str(life.plan_id), KIM))
     return commit(life)
 
 
@@ -356,35 +356,35 @@ def a_second_run_beside_the_first(life: Scenario) -> Work:
 
 @row("E_RUN_OPEN")
 def an_approval_while_it_runs(life: Scenario) -> Work:
-    return life.approve().script(a=1).run().app.approve(str(life.plan_id), KIM)
+    return life.approve().script(a=1).run().app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_APPROVAL_CHANNEL")
 def approving_as_a_robot(life: Scenario) -> Work:
-    return life.prepare().app.approve(str(life.plan_id), ROBOT)
+    return life.prepare().app.approvals.approve(str(life.plan_id), ROBOT)
 
 
 @row("E_APPROVAL_CHANNEL")
 def approving_from_a_script(life: Scenario) -> Work:
-    return life.prepare().app.approve(str(life.plan_id), Principal(name="kim", channel=Channel.SCRIPT))
+    return life.prepare().app.approvals.approve(str(life.plan_id), Principal(name="kim", channel=Channel.SCRIPT))
 
 
 @row("E_APPROVAL_CHANNEL")
 def approving_from_code(life: Scenario) -> Work:
-    shown = life.prepare().app.review(str(life.plan_id))
-    return life.app.approve_and_commit(shown, Principal(name="kim", channel=Channel.LIBRARY))
+    shown = life.prepare().app.plans.review(str(life.plan_id))
+    return life.app.runs.approve_and_commit(shown, Principal(name="kim", channel=Channel.LIBRARY))
 
 
 @row("E_APPROVAL_CHANNEL")
 def a_robot_with_a_persons_passphrase(life: Scenario) -> Work:
-    do(life.prepare().app.enroll(KIMS, KIM))
-    return life.app.approve(str(life.plan_id), ROBOT, None, KIMS)
+    do(life.prepare().app.approvals.enroll(KIMS, KIM))
+    return life.app.approvals.approve(str(life.plan_id), ROBOT, None, KIMS)
 
 
 @row("E_APPROVAL_CHANNEL")
 def an_agents_approval_written_into_the_ledger(life: Scenario) -> Work:
     given = permission(life.approve()).approval
-    do(life.app.revoke(str(life.plan_id), KIM))
+    do(life.app.approvals.revoke(str(life.plan_id), KIM))
     forge(life, lineage(life), ApprovalGiven(approval=replace(given, approval_id="APPROVAL-X", approver=ROBOT)))
     return commit(life)
 
@@ -392,72 +392,74 @@ def an_agents_approval_written_into_the_ledger(life: Scenario) -> Work:
 @row("E_APPROVAL_SELF")
 def the_preparer_under_separate(life: Scenario) -> Work:
     trust(life, "[approval]\nseparate = true\n")
-    return life.prepare().app.approve(str(life.plan_id), KIM)
+    return life.prepare().app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_APPROVAL_SELF")
 def the_preparer_hidden_behind_a_robot(life: Scenario) -> Work:
     trust(life, "[approval]\nseparate = true\n")
-    do(life.prepare().app.prepare_plan(life.plan, ROBOT))
-    return life.app.approve(str(life.plan_id), KIM)
+    do(life.prepare().app.plans.prepare_plan(life.plan, ROBOT))
+    return life.app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_APPROVAL_SELF")
 def the_preparer_with_a_key(life: Scenario) -> Work:
     trust(life, "[approval]\nseparate = true\n")
-    do(life.prepare().app.enroll(KIMS, KIM))
-    return life.app.approve(str(life.plan_id), PAT, None, KIMS)
+    do(life.prepare().app.approvals.enroll(KIMS, KIM))
+    return life.app.approvals.approve(str(life.plan_id), PAT, None, KIMS)
 
 
 @row("E_APPROVAL_APPROVER")
 def not_among_the_approvers(life: Scenario) -> Work:
     trust(life, '[approval]\napprovers = ["pat"]\n')
-    return life.prepare().app.approve(str(life.plan_id), KIM)
+    return life.prepare().app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_APPROVAL_SIGNATURE")
 def missing_signature(life: Scenario) -> Work:
-    return demanding(life).prepare().app.approve(str(life.plan_id), KIM)
+    return demanding(life).prepare().app.approvals.approve(str(life.plan_id), KIM)
 
 
 @row("E_APPROVAL_SIGNATURE")
 def missing_signature_on_the_spot(life: Scenario) -> Work:
-    return life.app.approve_and_commit(demanding(life).prepare().app.review(str(life.plan_id)), KIM)
+    return life.app.runs.approve_and_commit(demanding(life).prepare().app.plans.review(str(life.plan_id)), KIM)
 
 
 @row("E_APPROVAL_SIGNATURE")
 def unknown_key(life: Scenario) -> Work:
-    return demanding(life).prepare().app.approve(str(life.plan_id), KIM, None, PATS)
+    return demanding(life).prepare().app.approvals.approve(str(life.plan_id), KIM, None, PATS)
 
 
 @row("E_APPROVAL_SIGNATURE")
 def a_key_that_is_not_kept_here(life: Scenario) -> Work:
     demanding(life).prepare()
     life.keyring._kept["kim"] = (hashlib.sha256(b"another").digest(), KIMS.passphrase)
-    return life.app.approve(str(life.plan_id), KIM, None, KIMS)
+    return life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS)
 
 
 @row("E_APPROVAL_SIGNATURE", SignatureRefused)
 def wrong_passphrase(life: Scenario) -> Work:
-    return demanding(life).prepare().app.approve(str(life.plan_id), KIM, None, replace(KIMS, passphrase="guess"))
+    return (
+        demanding(life).prepare().app.approvals.approve(str(life.plan_id), KIM, None, replace(KIMS, passphrase="guess"))
+    )
 
 
 @row("E_APPROVAL_RATE")
 def sixth_wrong_passphrase_in_a_minute(life: Scenario) -> Work:
     guess_wrong(demanding(life).prepare(), 5)
-    return life.app.approve(str(life.plan_id), KIM, None, replace(KIMS, passphrase="guess"))
+    return life.app.approvals.approve(str(life.plan_id), KIM, None, replace(KIMS, passphrase="guess"))
 
 
 @row("E_PROPOSALS_TOO_MANY")
 def the_21st_pending_proposal_of_one_agent(life: Scenario) -> Work:
     for number in range(20):
-        do(life.app.prepare_plan(plan(step(f"s{number}")), ROBOT))
-    return life.app.prepare_plan(plan(step("one-more")), ROBOT)
+        do(life.app.plans.prepare_plan(plan(step(f"s{number}")), ROBOT))
+    return life.app.plans.prepare_plan(plan(step("one-more")), ROBOT)
 
 
 def demanding(life: Scenario) -> Scenario:
     """A workspace where kim is enrolled and only signed approvals count."""
-    do(life.app.enroll(KIMS, KIM))
+    do(life.app.approvals.enroll(KIMS, KIM))
     trust(life, "[approval]\nrequire_signature = true\n", KIMS)
     return life
 
@@ -465,7 +467,7 @@ def demanding(life: Scenario) -> Scenario:
 def guess_wrong(life: Scenario, times: int) -> None:
     for _ in range(times):
         with pytest.raises(Refused) as caught:
-            do(life.app.approve(str(life.plan_id), KIM, None, replace(KIMS, passphrase="guess")))
+            do(life.app.approvals.approve(str(life.plan_id), KIM, None, replace(KIMS, passphrase="guess")))
         assert caught.value.problems[0].code == "E_APPROVAL_SIGNATURE"
 
 
@@ -481,12 +483,12 @@ def test_the_corpus_of_approval_and_commit(prepare, code, recorded):
 def test_the_21st_pending_proposal_is_only_the_agents_limit():
     life = Scenario(step("a"))
     for number in range(20):
-        do(life.app.prepare_plan(plan(step(f"s{number}")), ROBOT))
+        do(life.app.plans.prepare_plan(plan(step(f"s{number}")), ROBOT))
     life.prepare()
-    do(life.app.prepare_plan(plan(step("other")), replace(ROBOT, name="another")))
-    do(life.app.prepare_plan(plan(step("s3")), ROBOT))  # known already
-    do(life.app.cancel(plan_id(plan(step("s3"))), ROBOT))
-    do(life.app.prepare_plan(plan(step("one-more")), ROBOT))
+    do(life.app.plans.prepare_plan(plan(step("other")), replace(ROBOT, name="another")))
+    do(life.app.plans.prepare_plan(plan(step("s3")), ROBOT))  # known already
+    do(life.app.plans.cancel(plan_id(plan(step("s3"))), ROBOT))
+    do(life.app.plans.prepare_plan(plan(step("one-more")), ROBOT))
 
 
 def test_panes_are_compared_when_it_starts(monkeypatch):
@@ -501,7 +503,7 @@ def test_panes_are_compared_when_it_starts(monkeypatch):
         return replace(await real(here, about), **there)
 
     monkeypatch.setattr(Surroundings, "situation", situation)
-    do(life.app.approve("PLAN-P", KIM))
+    do(life.app.approvals.approve("PLAN-P", KIM))
     there["panes"] = {"build": "tmux:1/%3/100"}
     assert refused(life, commit(life, "PLAN-P")) == ["E_PLAN_PANE_MISMATCH"]
     assert len(state(life).permissions) == 1
@@ -599,10 +601,10 @@ def test_each_bound_thing_changed_is_refused_and_the_same_approval_is_good_when_
     life.workspace.documents["src/a.txt"] = b"one"
     life.toolbox.files["src/a.txt"] = "one"
     life.workspace.head = "0" * 40
-    do(life.app.enroll(KIMS, KIM))
+    do(life.app.approvals.enroll(KIMS, KIM))
     trust(life, "[approval]\nbind_git_head = true\n", KIMS)
     life.prepare()
-    given = do(life.app.approve(str(life.plan_id), KIM, None, KIMS if with_key else None))
+    given = do(life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS if with_key else None))
     put_back = change(life)
     for _ in range(2):
         assert refused(life, commit(life)) == [code]
@@ -658,14 +660,14 @@ def test_two_approvals_start_two_runs_and_the_newest_is_used_first():
 def test_an_approval_that_is_left_over_can_be_revoked_by_its_name_when_the_plan_has_ended():
     life = Scenario(step("a")).approve().approve()
     left = next(iter(state(life).permissions))
-    assert do(life.run().app.revoke(left.lower(), ROBOT)) == (left,)
+    assert do(life.run().app.approvals.revoke(left.lower(), ROBOT)) == (left,)
     assert refused(life, commit(life.prepare())) == ["E_APPROVAL_REVOKED"]
-    assert refused(life, life.app.revoke(left, KIM)) == ["E_APPROVAL_NOT_FOUND"]
+    assert refused(life, life.app.approvals.revoke(left, KIM)) == ["E_APPROVAL_NOT_FOUND"]
 
 
 def test_an_approval_left_over_dies_with_the_plan_and_the_plan_can_be_had_again():
     life = Scenario(step("a")).approve().approve().run()
-    do(life.app.archive(str(life.plan_id), KIM))
+    do(life.app.plans.archive(str(life.plan_id), KIM))
     life.prepare()
     assert refused(life, commit(life)) == ["E_APPROVAL_REVOKED"]
     life.clock.advance(5 * HOUR)
@@ -686,22 +688,22 @@ def test_an_older_approval_that_is_good_is_used_where_a_newer_one_has_run_out():
 
 def test_a_refused_yes_on_the_spot_leaves_no_approval_behind():
     life = Scenario(step("a")).prepare()
-    shown = life.app.review(str(life.plan_id))
+    shown = life.app.plans.review(str(life.plan_id))
     life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
-    assert refused(life, life.app.approve_and_commit(shown, KIM)) == ["E_WORKSPACE_BUSY"]
+    assert refused(life, life.app.runs.approve_and_commit(shown, KIM)) == ["E_WORKSPACE_BUSY"]
     life.lock.others.clear()
     assert refused(life, commit(life)) == ["E_PLAN_APPROVAL_MISSING"]
-    assert do(life.app.approve_and_commit(shown, KIM)).status == "completed"
+    assert do(life.app.runs.approve_and_commit(shown, KIM)).status == "completed"
 
 
 def test_a_proposal_that_was_seen_to_be_too_old_stays_too_old():
     for verb in ("approve", "commit"):
         life = Scenario(step("a")).prepare()
         life.clock.advance(7 * DAY)
-        work = life.app.approve(str(life.plan_id), KIM) if verb == "approve" else commit(life)
+        work = life.app.approvals.approve(str(life.plan_id), KIM) if verb == "approve" else commit(life)
         assert refused(life, work, PlanExpired) == ["E_PLAN_EXPIRED"]
         life.clock.advance(-7 * DAY)
-        assert refused(life, life.app.approve(str(life.plan_id), KIM)) == ["E_PLAN_EXPIRED"]
+        assert refused(life, life.app.approvals.approve(str(life.plan_id), KIM)) == ["E_PLAN_EXPIRED"]
         assert life.prepare().approve().run().status() == "completed"
 
 
@@ -726,11 +728,11 @@ def signer(name: str) -> Callable[[Approval], Signature]:
 
 def with_two_approvers(config: str = "") -> Scenario:
     life = demanding(Scenario(step("a")))
-    do(life.app.enroll(PATS, PAT, KIMS))
+    do(life.app.approvals.enroll(PATS, PAT, KIMS))
     if config:
         trust(life, f"[approval]\nrequire_signature = true\n{config}", KIMS)
     life.prepare()
-    do(life.app.approve(str(life.plan_id), PAT, None, PATS))
+    do(life.app.approvals.approve(str(life.plan_id), PAT, None, PATS))
     return life
 
 
@@ -800,11 +802,11 @@ FORGERIES: list[Forgery] = [
 def test_a_forged_approval_starts_nothing_and_does_no_harm_to_a_true_one(forgery):
     life = with_two_approvers()
     true = permission(life)
-    do(life.app.revoke(true.approval.approval_id, PAT))
+    do(life.app.approvals.revoke(true.approval.approval_id, PAT))
     forge(life, lineage(life), forgery(true))
     assert refused(life, commit(life)) == ["E_APPROVAL_SIGNATURE"]
     assert runs(life) == 0
-    do(life.app.approve(str(life.plan_id), PAT, None, PATS))
+    do(life.app.approvals.approve(str(life.plan_id), PAT, None, PATS))
     assert do(commit(life)).status == "completed"
 
 
@@ -820,12 +822,12 @@ def test_a_forgery_beside_a_true_approval_is_passed_over(forgery):
 
 def test_an_approval_by_a_revoked_key_starts_nothing():
     life = with_two_approvers()
-    do(life.app.revoke_approver("pat", KIM, "lost", KIMS))
+    do(life.app.approvals.revoke_approver("pat", KIM, "lost", KIMS))
     assert refused(life, commit(life)) == ["E_APPROVAL_REVOKED"]
     approval = renamed(permission(life).approval)
     forge(life, lineage(life), ApprovalGiven(approval=approval, signature=signer("pat")(approval)))
     assert refused(life, commit(life)) == ["E_APPROVAL_REVOKED"]
-    assert refused(life, life.app.approve(str(life.plan_id), PAT, None, PATS)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.approve(str(life.plan_id), PAT, None, PATS)) == ["E_APPROVAL_SIGNATURE"]
 
 
 @pytest.mark.parametrize(
@@ -835,11 +837,11 @@ def test_an_approval_by_a_revoked_key_starts_nothing():
 def test_an_enrolled_key_of_somebody_who_may_not_approve_is_refused_at_commit_too(config, code):
     life = with_two_approvers()
     trust(life, f"[approval]\nrequire_signature = true\n{config}", KIMS)
-    do(life.app.prepare_plan(life.plan, PAT))
+    do(life.app.plans.prepare_plan(life.plan, PAT))
     with pytest.raises(Refused) as caught:
-        do(life.app.approve(str(life.plan_id), PAT, None, PATS))
+        do(life.app.approvals.approve(str(life.plan_id), PAT, None, PATS))
     assert caught.value.problems[0].code == code
-    approval = renamed(permission(life).approval, base=life.app.review(str(life.plan_id)).base)
+    approval = renamed(permission(life).approval, base=life.app.plans.review(str(life.plan_id)).base)
     forge(life, lineage(life), ApprovalGiven(approval=approval, signature=signer("pat")(approval)))
     assert refused(life, commit(life)) == [code]
     trust(life, "[approval]\nrequire_signature = true\n", KIMS)
@@ -851,7 +853,7 @@ def test_a_signed_approval_fits_no_other_lineage_neither_of_the_same_plan_nor_of
     do(commit(life))
     forge(life, "lineage/PLAN-COPY", *copied)  # type: ignore[arg-type]
     assert refused(life, commit(life, "PLAN-COPY")) == ["E_PLAN_EXISTS"]
-    assert refused(life, life.app.approve("PLAN-COPY", PAT, None, PATS)) == ["E_PLAN_EXISTS"]
+    assert refused(life, life.app.approvals.approve("PLAN-COPY", PAT, None, PATS)) == ["E_PLAN_EXISTS"]
     forge(life, "lineage/PLAN-EVIL", prepared_event(plan(step("evil"))), copied[-1])  # type: ignore[arg-type]
     assert refused(life, commit(life, "PLAN-EVIL")) == ["E_PLAN_HASH_MISMATCH"]
     assert life.world.effects == ["a"]
@@ -870,23 +872,23 @@ def test_a_signed_approval_fits_no_second_time():
 def test_whoever_drives_the_terminal_without_the_passphrase_gets_no_run():
     """At tier 0 an agent can be a person to every check but the key."""
     life = with_two_approvers()
-    do(life.app.revoke(str(life.plan_id), PAT))
-    shown = life.app.review(str(life.plan_id))
+    do(life.app.approvals.revoke(str(life.plan_id), PAT))
+    shown = life.app.plans.review(str(life.plan_id))
     guess = replace(PATS, passphrase="pat's 0wn")
-    assert refused(life, life.app.approve(str(life.plan_id), PAT, shown)) == ["E_APPROVAL_SIGNATURE"]
-    wrong = life.app.approve_and_commit(shown, PAT, credential=guess)
+    assert refused(life, life.app.approvals.approve(str(life.plan_id), PAT, shown)) == ["E_APPROVAL_SIGNATURE"]
+    wrong = life.app.runs.approve_and_commit(shown, PAT, credential=guess)
     assert refused(life, wrong, SignatureRefused) == ["E_APPROVAL_SIGNATURE"]
     life.workspace.configuration_text = b"[approval]\nrequire_signature = false\n"
-    assert refused(life, life.app.approve(str(life.plan_id), PAT)) == ["E_APPROVAL_SIGNATURE"]
-    digest = life.app.configuration()[1]
-    assert refused(life, life.app.trust(digest, PAT)) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.trust(digest, PAT, guess), SignatureRefused) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.approve(str(life.plan_id), PAT)) == ["E_APPROVAL_SIGNATURE"]
+    digest = life.app.approvals.configuration()[1]
+    assert refused(life, life.app.approvals.trust(digest, PAT)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.trust(digest, PAT, guess), SignatureRefused) == ["E_APPROVAL_SIGNATURE"]
     own = Credential(name="eve", passphrase="eve's own")
-    assert refused(life, life.app.enroll(own, PAT)) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.enroll(own, PAT, own)) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.enroll(own, PAT, guess), SignatureRefused) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.revoke_approver("pat", PAT)) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.revoke_approver("kim", PAT, "", own)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.enroll(own, PAT)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.enroll(own, PAT, own)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.enroll(own, PAT, guess), SignatureRefused) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.revoke_approver("pat", PAT)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.revoke_approver("kim", PAT, "", own)) == ["E_APPROVAL_SIGNATURE"]
     assert refused(life, commit(life)) == ["E_APPROVAL_REVOKED"]
     assert runs(life) == 0
 
@@ -894,13 +896,15 @@ def test_whoever_drives_the_terminal_without_the_passphrase_gets_no_run():
 def test_wrong_passphrases_are_waited_out():
     life = demanding(Scenario(step("a"))).prepare()
     guess_wrong(life, 5)
-    right = life.app.approve(str(life.plan_id), KIM, None, KIMS)
+    right = life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS)
     assert refused(life, right) == ["E_APPROVAL_RATE"]
-    assert refused(life, life.app.enroll(PATS, PAT, KIMS)) == ["E_APPROVAL_RATE"], "nobody's key, for no purpose"
+    assert refused(life, life.app.approvals.enroll(PATS, PAT, KIMS)) == ["E_APPROVAL_RATE"], (
+        "nobody's key, for no purpose"
+    )
     life.clock.advance(59_999)
-    assert refused(life, life.app.approve(str(life.plan_id), KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
+    assert refused(life, life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
     life.clock.advance(1)
-    do(life.app.approve(str(life.plan_id), KIM, None, KIMS))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS))
     assert do(commit(life)).status == "completed"
 
 
@@ -908,10 +912,10 @@ def test_four_wrong_passphrases_and_a_restart_forgive_nothing():
     life = demanding(Scenario(step("a"))).prepare()
     guess_wrong(life, 4)
     life.app = life._app()
-    do(life.app.approve(str(life.plan_id), KIM, None, KIMS))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS))
     guess_wrong(life, 1)
     life.app = life._app()
-    assert refused(life, life.app.approve(str(life.plan_id), KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
+    assert refused(life, life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
 
 
 def config_trusted(life: Scenario) -> Event:
@@ -921,12 +925,14 @@ def config_trusted(life: Scenario) -> Event:
 
 def approver_enrolled(life: Scenario) -> Event:
     key = public_half(EVE)
-    proof = signed(EVE, proof_of(str(life.app.workspace_state().workspace_id), "eve", key))
+    proof = signed(EVE, proof_of(str(life.app.workspace.workspace_state().workspace_id), "eve", key))
     return ApproverEnrolled(name="eve", key=key, by=KIM, proof=proof)
 
 
 def approver_revoked(life: Scenario) -> Event:
-    said = revocation(str(life.app.workspace_state().workspace_id), life.ledger.size(WORKSPACE_STREAM) + 1, mark("kim"))
+    said = revocation(
+        str(life.app.workspace.workspace_state().workspace_id), life.ledger.size(WORKSPACE_STREAM) + 1, mark("kim")
+    )
     return ApproverRevoked(key=mark("kim"), by=KIM, reason="", signature=signed(EVE, said))
 
 
@@ -941,26 +947,31 @@ def trusted_text_swapped(life: Scenario) -> Event:
 )
 def test_one_unsigned_event_in_the_workspaces_record_stops_everything(forged):
     life = with_two_approvers()
-    ref, shown = str(life.plan_id), life.app.review(str(life.plan_id))
-    other = do(life.app.prepare_plan(plan(step("b")), ROBOT)).review.plan_id
-    do(life.app.cancel(other, ROBOT))
+    ref, shown = str(life.plan_id), life.app.plans.review(str(life.plan_id))
+    other = do(life.app.plans.prepare_plan(plan(step("b")), ROBOT)).review.plan_id
+    do(life.app.plans.cancel(other, ROBOT))
     forge(life, WORKSPACE_STREAM, forged(life))
     for work in (
-        life.app.prepare_plan(plan(step("c")), KIM),
-        life.app.revise(ref, KIM, b"# Other\n\n1. `do b`\n", None),
-        life.app.approve(ref, PAT, None, PATS),
-        life.app.approve_and_commit(shown, PAT, credential=PATS),
-        life.app.commit(ref, ROBOT),
-        life.app.revoke(ref, KIM),
-        life.app.reject(ref, KIM, "no"),
-        life.app.cancel(ref, KIM),
-        life.app.archive(other, KIM),
-        life.app.revoke_approver("pat", KIM, "", KIMS),
+        life.app.plans.prepare_plan(plan(step("c")), KIM),
+        life.app.plans.revise(ref, KIM, b"# Other\n\n1. `do b`\n", None),
+        life.app.approvals.approve(ref, PAT, None, PATS),
+        life.app.runs.approve_and_commit(shown, PAT, credential=PATS),
+        life.app.runs.commit(ref, ROBOT),
+        life.app.approvals.revoke(ref, KIM),
+        life.app.plans.reject(ref, KIM, "no"),
+        life.app.plans.cancel(ref, KIM),
+        life.app.plans.archive(other, KIM),
+        life.app.approvals.revoke_approver("pat", KIM, "", KIMS),
     ):
         assert refused(life, work) == ["E_APPROVAL_SIGNATURE"]
     life.clock.advance(8 * DAY)
-    assert refused(life, life.app.expire_overdue()) == ["E_APPROVAL_SIGNATURE"]
-    for look in (life.app.plans, life.app.settings, life.app.inbox, lambda: life.app.review(ref)):
+    assert refused(life, life.app.plans.expire_overdue()) == ["E_APPROVAL_SIGNATURE"]
+    for look in (
+        life.app.plans.all,
+        life.app.workspace.settings,
+        life.app.plans.inbox,
+        lambda: life.app.plans.review(ref),
+    ):
         with pytest.raises(Refused) as caught:
             look()
         assert caught.value.problems[0].code == "E_APPROVAL_SIGNATURE"
@@ -972,41 +983,41 @@ def test_one_unsigned_event_in_the_workspaces_record_stops_everything(forged):
 
 def test_the_first_approver_is_believed_and_every_other_one_vouched_for():
     life = Scenario(step("a"))
-    do(life.app.enroll(KIMS, KIM))
-    assert refused(life, life.app.enroll(PATS, PAT)) == ["E_APPROVAL_SIGNATURE"]
-    assert refused(life, life.app.enroll(KIMS, KIM, KIMS)) == ["E_APPROVER"]
-    do(life.app.enroll(PATS, PAT, KIMS))
-    assert [one.name for one in life.app.workspace_state().active] == ["kim", "pat"]
+    do(life.app.approvals.enroll(KIMS, KIM))
+    assert refused(life, life.app.approvals.enroll(PATS, PAT)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.enroll(KIMS, KIM, KIMS)) == ["E_APPROVER"]
+    do(life.app.approvals.enroll(PATS, PAT, KIMS))
+    assert [one.name for one in life.app.workspace.workspace_state().active] == ["kim", "pat"]
 
 
 def test_an_enrolment_that_is_refused_makes_no_key():
     life = Scenario(step("a"))
-    do(life.app.enroll(KIMS, KIM))
+    do(life.app.approvals.enroll(KIMS, KIM))
     nobody = Credential(name="nobody", passphrase="whatever it is")
-    assert refused(life, life.app.enroll(PATS, PAT, nobody)) == ["E_APPROVAL_SIGNATURE"]
+    assert refused(life, life.app.approvals.enroll(PATS, PAT, nobody)) == ["E_APPROVAL_SIGNATURE"]
     assert life.keyring.public_key("pat") is None
 
 
 def test_a_revoked_key_is_not_enrolled_again():
     life = with_two_approvers()
-    do(life.app.revoke_approver("pat", KIM, "lost", KIMS))
-    assert refused(life, life.app.enroll(PATS, PAT, KIMS)) == ["E_APPROVER"]
-    assert [one.name for one in life.app.workspace_state().active] == ["kim"]
+    do(life.app.approvals.revoke_approver("pat", KIM, "lost", KIMS))
+    assert refused(life, life.app.approvals.enroll(PATS, PAT, KIMS)) == ["E_APPROVER"]
+    assert [one.name for one in life.app.workspace.workspace_state().active] == ["kim"]
 
 
 def test_the_last_approver_stays_so_that_somebody_can_sign():
     life = with_two_approvers()
-    do(life.app.revoke_approver("kim", KIM, "left", KIMS))
-    assert refused(life, life.app.revoke_approver("pat", PAT, "left", PATS)) == ["E_APPROVER"]
-    do(life.app.enroll(Credential(name="lee", passphrase="lee's own"), KIM, PATS))
-    do(life.app.revoke_approver("pat", PAT, "left", PATS))
+    do(life.app.approvals.revoke_approver("kim", KIM, "left", KIMS))
+    assert refused(life, life.app.approvals.revoke_approver("pat", PAT, "left", PATS)) == ["E_APPROVER"]
+    do(life.app.approvals.enroll(Credential(name="lee", passphrase="lee's own"), KIM, PATS))
+    do(life.app.approvals.revoke_approver("pat", PAT, "left", PATS))
 
 
 def test_signatures_are_demanded_only_where_somebody_can_sign():
     life = Scenario(step("a"))
     life.workspace.configuration_text = b"[approval]\nrequire_signature = true\n"
     with pytest.raises(Refused) as caught:
-        life.app.configuration()
+        life.app.approvals.configuration()
     assert caught.value.problems[0].code == "E_CONFIG"
 
 
@@ -1014,7 +1025,7 @@ def test_a_trust_that_nobody_signed_and_an_enrolment_at_the_same_moment():
     """Whichever is recorded second is refused: an unsigned trust after an enrolment would stop everything for good."""
     life = Scenario(step("a")).prepare()
     life.workspace.configuration_text = b"[run]\nconcurrency = 2\n"
-    digest, real = life.app.configuration()[1], life.ledger.size
+    digest, real = life.app.approvals.configuration()[1], life.ledger.size
 
     def enrolled_meanwhile(stream: str) -> int:
         raise AssertionError("what was looked at is what is compared, not what is there a moment later")
@@ -1024,15 +1035,15 @@ def test_a_trust_that_nobody_signed_and_an_enrolment_at_the_same_moment():
 
     async def late(at: Instant, *appends: Append) -> Any:
         life.ledger.append = append  # type: ignore[method-assign]
-        await life.app.enroll(KIMS, KIM)
+        await life.app.approvals.enroll(KIMS, KIM)
         return await append(at, *appends)
 
     life.ledger.append = late  # type: ignore[method-assign]
     with pytest.raises(Refused) as caught:
-        do(life.app.trust(digest, KIM))
+        do(life.app.approvals.trust(digest, KIM))
     life.ledger.size = real  # type: ignore[method-assign]
     assert caught.value.problems[0].code == "E_LEDGER_CONFLICT"
-    assert life.app.workspace_state().unsigned == ()
+    assert life.app.workspace.workspace_state().unsigned == ()
 
 
 # --- Many at once --------------------------------------------------------------------------------------------------
@@ -1099,13 +1110,13 @@ def test_of_all_who_commit_one_approval_at_once_one_starts_its_run(tmp_path, thr
     """Each with a lock of its own, so that the ledger alone decides."""
     path, shell = tmp_path / "ledger.db", ScriptedShell()
     ref = plan_id(MADE)
-    at_once(path, [lambda app: app.prepare_plan(MADE, ROBOT)], shell, threads=False)
-    at_once(path, [lambda app: app.approve(ref, KIM)], shell, threads=False)
-    outcomes = at_once(path, [lambda app: app.commit(ref, ROBOT)] * 6, shell, threads=threads)
+    at_once(path, [lambda app: app.plans.prepare_plan(MADE, ROBOT)], shell, threads=False)
+    at_once(path, [lambda app: app.approvals.approve(ref, KIM)], shell, threads=False)
+    outcomes = at_once(path, [lambda app: app.runs.commit(ref, ROBOT)] * 6, shell, threads=threads)
     assert set(outcomes) == {"done"}, "the others are told of that run"
     assert len(shell.calls) == 1
-    at_once(path, [lambda app: app.prepare_plan(MADE, ROBOT)], shell, threads=False)
-    outcomes = at_once(path, [lambda app: app.commit(ref, ROBOT)] * 6, shell, threads=threads)
+    at_once(path, [lambda app: app.plans.prepare_plan(MADE, ROBOT)], shell, threads=False)
+    outcomes = at_once(path, [lambda app: app.runs.commit(ref, ROBOT)] * 6, shell, threads=threads)
     assert set(outcomes) == {"E_APPROVAL_SPENT"} and len(shell.calls) == 1
 
 
@@ -1115,12 +1126,12 @@ def test_no_decision_is_lost_when_all_are_made_at_once(tmp_path, threads):
     what was refused is not."""
     path, shell = tmp_path / "ledger.db", ScriptedShell()
     ref = plan_id(MADE)
-    at_once(path, [lambda app: app.prepare_plan(MADE, KIM)], shell, threads=False)
+    at_once(path, [lambda app: app.plans.prepare_plan(MADE, KIM)], shell, threads=False)
     verbs: dict[str, Callable[[App], Work]] = {
-        "plan_prepared": lambda app: app.prepare_plan(MADE, KIM),
-        "approval_given": lambda app: app.approve(ref, KIM),
-        "plan_rejected": lambda app: app.reject(ref, KIM, "Not yet."),
-        "run_started": lambda app: app.commit(ref, ROBOT),
+        "plan_prepared": lambda app: app.plans.prepare_plan(MADE, KIM),
+        "approval_given": lambda app: app.approvals.approve(ref, KIM),
+        "plan_rejected": lambda app: app.plans.reject(ref, KIM, "Not yet."),
+        "run_started": lambda app: app.runs.commit(ref, ROBOT),
     }
     kinds = ["plan_prepared", "approval_given", "plan_rejected", "run_started", "approval_given", "plan_prepared"]
     counted = dict.fromkeys(verbs, 0) | {"plan_prepared": 1}
@@ -1163,41 +1174,41 @@ def test_a_forged_beginning_is_not_gone_on_with_and_the_audit_tells_of_it(approv
     forge(life, stream, started)
     forge(life, "run/RUN-FORGED", opened)
     code = "E_LEDGER_BROKEN" if approval_id == "APPROVAL-NONE" else "E_APPROVAL_SIGNATURE"
-    assert refused(life, life.app.resume("RUN-FORGED")) == [code]
-    found = life.app.auditing.verify(frozenset({fingerprint(life.keyring.public_key("kim"))}))
+    assert refused(life, life.app.runs.resume("RUN-FORGED")) == [code]
+    found = life.app.audits.verify(frozenset({fingerprint(life.keyring.public_key("kim"))}))
     assert any("RUN-FORGED" in finding.sentence for finding in found.findings)
 
 
 def signed_approval(life: Scenario) -> Approval:
     """What kim signed for this plan, as it stands."""
-    permitted = life.app._gate.permit(lineage(life), state(life), KIM, None, KIMS)
+    permitted = life.app.approvals._gate.permit(lineage(life), state(life), KIM, None, KIMS)
     return do(permitted).approval
 
 
 def test_an_honest_signed_run_goes_on_also_when_its_key_was_revoked_since():
     life = Scenario(step("a", on_failure=Escalate())).script(a=1)
-    do(life.app.enroll(KIMS, KIM))
-    do(life.app.enroll(PATS, PAT, KIMS))
+    do(life.app.approvals.enroll(KIMS, KIM))
+    do(life.app.approvals.enroll(PATS, PAT, KIMS))
     trust(life, "[approval]\nrequire_signature = true\n", KIMS)
     life.prepare()
-    do(life.app.approve(str(life.plan_id), PAT, credential=PATS))
+    do(life.app.approvals.approve(str(life.plan_id), PAT, credential=PATS))
     assert do(commit(life)).status == "waiting"
-    do(life.app.revoke_approver("pat", KIM, credential=KIMS))
+    do(life.app.approvals.revoke_approver("pat", KIM, credential=KIMS))
     run_id = next(iter(state(life).runs))
-    do(life.app.answer(f"{run_id}/a", "skip", KIM, credential=KIMS))
-    assert do(life.app.resume(run_id)).status == "completed"
+    do(life.app.answers.answer(f"{run_id}/a", "skip", KIM, credential=KIMS))
+    assert do(life.app.runs.resume(run_id)).status == "completed"
 
 
 def test_a_run_that_policy_lets_start_unasked_is_no_finding():
     life = Scenario(step("a", tool="list_files", args={"path": "."}))
     life.prepare()
     do(commit(life))
-    assert life.app.auditing.verify().good
+    assert life.app.audits.verify().good
 
 
 def test_a_signed_approval_of_another_place_or_time_does_not_carry_a_forged_beginning():
     life = demanding(Scenario(step("a"))).prepare()
-    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, credential=KIMS))
     approval = permission(life).approval
     begun = life.clock.now()
     life.clock.advance(90 * DAY)  # long past; the forger dates the start back
@@ -1215,22 +1226,22 @@ def test_a_signed_approval_of_another_place_or_time_does_not_carry_a_forged_begi
         Append(stream="run/RUN-FORGED", expected=0, events=(opened,)),
     )
     do(life.ledger.append(begun, *appends))
-    assert refused(life, life.app.resume("RUN-FORGED")) == ["E_APPROVAL_EXPIRED"]
+    assert refused(life, life.app.runs.resume("RUN-FORGED")) == ["E_APPROVAL_EXPIRED"]
     life.workspace.place = ("/elsewhere", 1, 1)
-    assert refused(life, life.app.resume("RUN-FORGED"))[0] == "E_PLAN_WORKSPACE"
+    assert refused(life, life.app.runs.resume("RUN-FORGED"))[0] == "E_PLAN_WORKSPACE"
 
 
 def test_a_run_that_may_not_go_on_can_be_ended_and_the_plan_goes_on():
     life = Scenario(step("a", on_failure=Escalate()), step("b")).script(a=1).approve().run()
     assert life.status() == "waiting"
-    do(life.app.enroll(KIMS, KIM))
+    do(life.app.approvals.enroll(KIMS, KIM))
     trust(life, "[approval]\nrequire_signature = true\n", KIMS)
-    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
-    report = do(life.app.cancel_run(str(life.run_id()), ROBOT, "begun before signatures"))
+    assert refused(life, life.app.runs.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    report = do(life.app.runs.cancel_run(str(life.run_id()), ROBOT, "begun before signatures"))
     assert (report.status, [one.state.value for one in report.steps]) == ("cancelled", ["cancelled", "cancelled"])
     assert state(life).stage == "cancelled"
-    assert refused(life, life.app.cancel_run(str(life.run_id()), ROBOT)) == ["E_RUN_ENDED"]
+    assert refused(life, life.app.runs.cancel_run(str(life.run_id()), ROBOT)) == ["E_RUN_ENDED"]
     life.prepare()
-    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, credential=KIMS))
     assert permission(life).signature is not None
-    assert life.app.auditing.verify().good
+    assert life.app.audits.verify().good

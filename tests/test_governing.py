@@ -17,7 +17,7 @@ def trusted(root: Path) -> None:
 
     async def trust() -> None:
         app = open_at_terminal(root, exact=True)
-        await app.trust(app.configuration()[1], KIM)
+        await app.approvals.trust(app.approvals.configuration()[1], KIM)
         await app.close()
 
     asyncio.run(trust())
@@ -30,9 +30,9 @@ def test_a_planted_marker_does_not_escape_a_trusted_policy(tmp_path, marker):
     trusted(root)
     (root / "sub" / marker).mkdir() if marker != "ordain.toml" else (root / "sub" / marker).write_text("")
     app = open_at_terminal(inner)
-    assert app.workspace_path == str(root.resolve())
+    assert app.workspace.workspace_path == str(root.resolve())
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.prepare_plan(LOOK, KIM))
+        asyncio.run(app.plans.prepare_plan(LOOK, KIM))
     assert refused.value.problems[0].code == "E_POLICY_DENIED"
 
 
@@ -41,7 +41,7 @@ def test_without_a_trusted_configuration_above_the_nearest_marker_counts(tmp_pat
     inner.mkdir(parents=True)
     (tmp_path / "ws/.git").mkdir()
     (inner / ".git").mkdir()
-    assert open_at_terminal(inner).workspace_path == str(inner.resolve())
+    assert open_at_terminal(inner).workspace.workspace_path == str(inner.resolve())
 
 
 def test_the_file_deleted_or_changed_loosens_nothing(tmp_path):
@@ -51,5 +51,5 @@ def test_the_file_deleted_or_changed_loosens_nothing(tmp_path):
     for change in (lambda: (root / "ordain.toml").write_text(""), lambda: (root / "ordain.toml").unlink()):
         change()
         with pytest.raises(Refused) as refused:
-            asyncio.run(open_at_terminal(root, exact=True).prepare_plan(LOOK, KIM))
+            asyncio.run(open_at_terminal(root, exact=True).plans.prepare_plan(LOOK, KIM))
         assert refused.value.problems[0].code == "E_POLICY_DENIED"

@@ -74,23 +74,23 @@ class Site:
         secrets.values["MAIL_TOKEN"] = SECRET
         ports = twin_ports(self.ledger, self.workspace, sightings=self.sightings, secrets=secrets)
         self.app = App(ports)
-        asyncio.run(self.app.trust(self.app.configuration()[1], KIM))
+        asyncio.run(self.app.approvals.trust(self.app.approvals.configuration()[1], KIM))
 
     def meet(self, tool: str = "mail:send", *, known: bool = True, seen: Seen = SEEN, **args: Any) -> Met:
         call = Call(tool=tool, args=args, definition=SEND if known else None)
-        return asyncio.run(self.app.guarding.meet(call, seen))
+        return asyncio.run(self.app.guard.meet(call, seen))
 
     def propose(self, by: Principal = KIM, **args: Any) -> PlanId:
         whole = plan(step("send", tool="read_file", args=args))
-        return asyncio.run(self.app.prepare_plan(whole, by)).review.plan_id
+        return asyncio.run(self.app.plans.prepare_plan(whole, by)).review.plan_id
 
     def approve(self, **args: Any) -> PlanId:
         plan_id = self.propose(**args)
-        asyncio.run(self.app.approve(plan_id, KIM))
+        asyncio.run(self.app.approvals.approve(plan_id, KIM))
         return plan_id
 
     def read(self, path: str) -> Met:
-        return asyncio.run(self.app.guarding.meet(Call(tool="read_file", args={"path": path}, definition=READ), SEEN))
+        return asyncio.run(self.app.guard.meet(Call(tool="read_file", args={"path": path}, definition=READ), SEEN))
 
     @property
     def noted(self) -> list[Sighting]:
@@ -98,7 +98,7 @@ class Site:
 
     @property
     def refusals(self) -> list[tuple[str, str]]:
-        found = (one.event for one in self.app.refusals())
+        found = (one.event for one in self.app.refusals.newest())
         return [(one.code, one.subject) for one in found if isinstance(one, RequestRefused)]
 
 
@@ -136,7 +136,7 @@ def test_rules_count_from_the_call_after_they_were_trusted() -> None:
     assert not site.meet().refused
     site.workspace.configuration_text = ENFORCE.encode()
     assert not site.meet().refused
-    asyncio.run(site.app.trust(site.app.configuration()[1], KIM))
+    asyncio.run(site.app.approvals.trust(site.app.approvals.configuration()[1], KIM))
     assert site.meet().refused
 
 
@@ -261,7 +261,7 @@ def test_a_call_that_is_taken_back_while_it_is_refused_is_in_the_record() -> Non
 
     async def life() -> None:
         site.ledger.slow = asyncio.Event()
-        meeting = asyncio.create_task(site.app.guarding.meet(Call(tool="mail:send", definition=SEND), SEEN))
+        meeting = asyncio.create_task(site.app.guard.meet(Call(tool="mail:send", definition=SEND), SEEN))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         meeting.cancel()
@@ -272,7 +272,7 @@ def test_a_call_that_is_taken_back_while_it_is_refused_is_in_the_record() -> Non
             await asyncio.sleep(0)
 
     asyncio.run(life())
-    assert [one.event.code for one in site.app.refusals() if isinstance(one.event, RequestRefused)] == [
+    assert [one.event.code for one in site.app.refusals.newest() if isinstance(one.event, RequestRefused)] == [
         "E_TOOL_GUARDED"
     ]
 
@@ -291,10 +291,10 @@ def test_a_call_that_was_made_is_not_asked_for_as_if_it_was_not() -> None:
     site = Site(ENFORCED_READS)
     site.workspace.documents["a.txt"] = b"a"
     plan_id = site.approve(path="a.txt")
-    run = asyncio.run(site.app.commit(plan_id, KIM))
+    run = asyncio.run(site.app.runs.commit(plan_id, KIM))
     seen = Seen(by=KIM, agent="assistant", through="gateway")
     call = Call(tool="read_file", args={"path": "a.txt"}, definition=READ)
-    problem = asyncio.run(site.app.guarding.meet(call, seen)).problem
+    problem = asyncio.run(site.app.guard.meet(call, seen)).problem
     assert problem is not None
     assert (problem.code, problem.command) == ("E_TOOL_GUARDED", f"ordain show {run.run_id}")
     assert f"{run.run_id} made this very call at " in problem.detail

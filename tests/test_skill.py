@@ -42,7 +42,7 @@ def contracts(kind: str) -> list[tuple[str, str]]:
 
 def codes(document: bytes, tmp_path: Path) -> set[str]:
     """What lint says of a document; which programs are installed here is another matter."""
-    return {problem.code for problem in open_workspace(tmp_path).lint(document).problems} - {"W_CONTRACT_PROGRAM"}
+    return {problem.code for problem in open_workspace(tmp_path).plans.lint(document).problems} - {"W_CONTRACT_PROGRAM"}
 
 
 def plan_with(contract: str) -> bytes:
@@ -108,7 +108,7 @@ def test_its_arguments_can_be_proposed_and_are_the_same_plan(tmp_path: Path) -> 
     document = document_of(msgspec.convert(json.loads(fenced("json")), Proposal))
     assert codes(document, tmp_path) == set()
     app = open_workspace(tmp_path)
-    by_arguments, by_document = (app.in_document(data) for data in (document, fenced("markdown").encode()))
+    by_arguments, by_document = (app.plans.in_document(data) for data in (document, fenced("markdown").encode()))
     assert by_arguments.plan == by_document.plan
     assert by_arguments.plan_id == by_document.plan_id
 

@@ -217,7 +217,7 @@ def test_time_in_which_a_step_was_at_work_is_that_also_when_a_person_answers_abo
         while life.states()["ask"] != "escalated":
             await asyncio.sleep(0)
         life.clock.advance(10 * MINUTE)
-        await life._app().answer(f"{life.run_id()}/ask", "skip", KIM)
+        await life._app().answers.answer(f"{life.run_id()}/ask", "skip", KIM)
         while life.states()["ask"] != "skipped":
             await asyncio.sleep(0)
         life.clock.advance(5 * MINUTE)
@@ -318,7 +318,7 @@ def test_how_plans_end_and_how_long_people_take():
     life = Scenario(step("a")).prepare()
     life.clock.advance(10 * MINUTE)
     life.approve().run()
-    asyncio.run(life.app.archive(str(life.plan_id), KIM))
+    asyncio.run(life.app.plans.archive(str(life.plan_id), KIM))
     plans = counted(life).plans
     assert plans is not None
     assert (plans.by_status, plans.archived) == ({"completed": 1}, 1), "put away, and still completed"
@@ -328,7 +328,7 @@ def test_how_plans_end_and_how_long_people_take():
 
 def test_the_time_to_approval_begins_anew_when_a_plan_is_proposed_again():
     life = Scenario(step("a")).prepare()
-    asyncio.run(life.app.reject(str(life.plan_id), KIM, "not today"))
+    asyncio.run(life.app.plans.reject(str(life.plan_id), KIM, "not today"))
     life.clock.advance(HOUR)
     life.prepare()
     life.clock.advance(MINUTE)
@@ -346,7 +346,7 @@ def test_a_plan_that_nobody_decided_about_in_time_has_expired():
 
 def test_rejections_are_counted_and_an_approval_that_ends_with_one_was_not_used():
     life = Scenario(step("a")).approve()
-    asyncio.run(life.app.reject(str(life.plan_id), KIM, "not so"))
+    asyncio.run(life.app.plans.reject(str(life.plan_id), KIM, "not so"))
     plans = counted(life).plans
     assert plans is not None
     assert (plans.by_status, plans.rejections, plans.approvals) == ({"rejected": 1}, 1, {"revoked": 1})

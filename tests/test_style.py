@@ -20,10 +20,7 @@ NOUN_MODULES = {
 }
 OTHERS_WORDS = ("manager", "helper", "util", "info")
 
-LONG_MODULES = {
-    "app/app.py",
-    "app/runs.py",
-}
+LONG_MODULES: set[str] = set()
 """Modules over 600 lines. Each of these lists may only shrink: take off what you have made smaller."""
 LONG_FUNCTIONS = {
     "core/run/state.py:_apply_to_step",

@@ -86,7 +86,7 @@ def tasking(*steps: Step, demand: bool = False, **script: Any) -> Scenario:
     else:
         trust(life, AGENTS)
     life.prepare()
-    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS if demand else None))
+    do(life.app.approvals.approve(str(life.plan_id), KIM, credential=KIMS if demand else None))
     return life
 
 
@@ -99,16 +99,16 @@ def events(life: Scenario, kind: type) -> list[Any]:
 
 
 def report(life: Scenario, name: str = "a") -> Any:
-    return next(one for one in life.app.run(str(life.run_id())).steps if one.id == name)
+    return next(one for one in life.app.runs.run(str(life.run_id())).steps if one.id == name)
 
 
 def question(life: Scenario) -> Any:
-    (asked,) = life.app.run(str(life.run_id())).questions
+    (asked,) = life.app.runs.run(str(life.run_id())).questions
     return asked
 
 
 def sound(life: Scenario) -> None:
-    assert life.app.auditing.verify().findings == ()
+    assert life.app.audits.verify().findings == ()
 
 
 # --- An agent's word -------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_a_rerun_does_again_what_nothing_was_seen_of() -> None:
     assert life.status() == "failed"
     life.shell.script.clear()
     life.approve()
-    life._execute(lambda: life.app.rerun(str(life.run_id()), KIM, again_from="c"))
+    life._execute(lambda: life.app.runs.rerun(str(life.run_id()), KIM, again_from="c"))
     assert life.status() == "completed"
     assert life.world.effects.count("coder does a") == 2, "an agent's word is no evidence"
     assert life.world.effects.count("coder does b") == 1, "its contract holds"
@@ -292,7 +292,7 @@ def test_the_next_attempt_is_told_that_protected_files_were_put_back() -> None:
 
 def test_a_persons_words_come_with_another_try() -> None:
     life = went(task(contract="check refunds", on_failure=Escalate()))
-    do(life.app.answer(item(life), Given(word="retry", said="Half a cent is rounded up."), KIM))
+    do(life.app.answers.answer(item(life), Given(word="retry", said="Half a cent is rounded up."), KIM))
     (given,) = decisions(life)
     assert (given.choice, given.said) == ("retry", "Half a cent is rounded up.")
     life.resume()
@@ -304,7 +304,7 @@ def test_a_persons_words_come_with_every_try_after_them_and_all_of_them_are_prom
     life = went(task(contract="check refunds", on_failure=Retry(max_attempts=2, then=Escalate())))
     retry = question(life).choices[0]
     assert (retry.word, retry.meaning) == ("retry", "up to 2 more attempts, as its failure policy has it")
-    do(life.app.answer(item(life), Given(word="retry", said="Half a cent is rounded up."), KIM))
+    do(life.app.answers.answer(item(life), Given(word="retry", said="Half a cent is rounded up."), KIM))
     life.resume()
     before, after = life.agents.items[:2], life.agents.items[2:]
     assert len(after) == 2, "as many as were promised"
@@ -331,21 +331,23 @@ def test_whoever_is_asked_is_told_whose_exit_status_it_was() -> None:
 
 def test_what_is_said_with_a_decision_is_redacted_bounded_and_shown() -> None:
     life = went(task(contract="check refunds", on_failure=Escalate()))
-    assert refused(life, life.app.answer(item(life), Given(word="skip", said="x" * 4001), KIM)) == ["E_ANSWER_VALUE"]
+    assert refused(life, life.app.answers.answer(item(life), Given(word="skip", said="x" * 4001), KIM)) == [
+        "E_ANSWER_VALUE"
+    ]
     said = f"we have ghp_{'a1B2' * 9} for that"
-    do(life.app.answer(item(life), Given(word="skip", said=said), KIM))
+    do(life.app.answers.answer(item(life), Given(word="skip", said=said), KIM))
     assert "ghp_" not in str(decisions(life)) and "for that" in decisions(life)[0].said
     assert report(life).evidence.startswith("skipped by kim: we have ")
 
 
 def test_what_is_said_with_a_decision_is_signed_with_it() -> None:
     life = tasking(task(contract="check refunds", on_failure=Escalate()), demand=True).run()
-    do(life.app.answer(item(life), Given(word="retry", said="once more"), KIM, credential=KIMS))
+    do(life.app.answers.answer(item(life), Given(word="retry", said="once more"), KIM, credential=KIMS))
     sound(life)
     given = decisions(life)[0]
     other = tasking(task(contract="check refunds", on_failure=Escalate()), demand=True).run()
     forge(other, run_stream(other), replace(given, said="as you like"))
-    assert Kind.SIGNATURE in {one.kind for one in other.app.auditing.verify().findings}
+    assert Kind.SIGNATURE in {one.kind for one in other.app.audits.verify().findings}
 
 
 # --- It cannot be done -----------------------------------------------------------------------------------------------
@@ -442,7 +444,7 @@ def test_no_half_of_a_secret_is_left_where_a_reason_is_cut() -> None:
 
 def test_the_inbox_says_why_something_cannot_be_done() -> None:
     life = went(task(), coder=_failing(AGENT_CANNOT, "`coder` says that it cannot be done: there is no table refunds"))
-    (waiting,) = life.app.inbox()
+    (waiting,) = life.app.plans.inbox()
     assert "there is no table refunds" in "\n".join(inbox_lines(waiting, Style(colour=False), everywhere=False))
 
 
@@ -486,10 +488,10 @@ def test_a_persons_task_waits_for_days_and_their_word_is_called_unverified() -> 
 
 def test_what_is_kept_as_told_to_a_person_is_what_they_were_shown() -> None:
     life = given(task(agent="kim", contract="check refunds"))
-    told = life.app.prompt_told(str(life.run_id()), "a").prompt
+    told = life.app.runs.prompt_told(str(life.run_id()), "a").prompt
     assert told == "".join(f"{line}\n" for line in form_lines(question(life).form))
     assert "Do a." in told and "check refunds" in told and "ORDAIN CANNOT" not in told
-    assert do(life.app.prompt_of(life.plan, "a")).prompt == told
+    assert do(life.app.plans.prompt_of(life.plan, "a")).prompt == told
 
 
 @pytest.mark.parametrize(
@@ -503,10 +505,10 @@ def test_what_is_kept_as_told_to_a_person_is_what_they_were_shown() -> None:
 )
 def test_what_comes_with_done_is_the_result(answer: Given, kept: bytes | None) -> None:
     life = given()
-    do(life.app.answer(item(life), answer, KIM))
+    do(life.app.answers.answer(item(life), answer, KIM))
     assert life.resume().status() == "completed"
     if kept is not None:
-        assert b"".join(life.app.output(str(life.run_id()), "a")[1]) == kept
+        assert b"".join(life.app.runs.output(str(life.run_id()), "a")[1]) == kept
     assert not decisions(life)[0].said
     sound(life)
 
@@ -538,8 +540,8 @@ def test_when_the_tries_of_a_person_have_run_out_the_policy_goes_on() -> None:
 
 def test_a_person_who_cannot_says_why_and_a_person_decides() -> None:
     life = given(task(agent="kim", on_failure=Retry(max_attempts=9)), step("b"))
-    assert refused(life, life.app.answer(item(life), "cannot", KIM)) == ["E_ANSWER_VALUE"]
-    do(life.app.answer(item(life), Given(word="cannot", said="The shop is closed."), KIM))
+    assert refused(life, life.app.answers.answer(item(life), "cannot", KIM)) == ["E_ANSWER_VALUE"]
+    do(life.app.answers.answer(item(life), Given(word="cannot", said="The shop is closed."), KIM))
     (said,) = decisions(life)
     assert (said.to, said.outcome.error) == (StepState.ESCALATED, AGENT_CANNOT)
     asked = question(life)
@@ -565,27 +567,27 @@ def test_a_person_who_cannot_says_why_and_a_person_decides() -> None:
 )
 def test_what_is_no_answer_about_a_task(answer: Any, code: str) -> None:
     life = given()
-    assert refused(life, life.app.answer(item(life), answer, KIM)) == [code]
+    assert refused(life, life.app.answers.answer(item(life), answer, KIM)) == [code]
 
 
 def test_no_agent_can_say_that_a_persons_task_is_done() -> None:
     life = given()
     for by in (ROBOT, Principal(name="kim", channel=Channel.MCP)):
-        assert refused(life, life.app.answer(item(life), "done", by)) == ["E_APPROVAL_CHANNEL"]
-    state = life.app.run_state(life.run_id())  # type: ignore[arg-type]
+        assert refused(life, life.app.answers.answer(item(life), "done", by)) == ["E_APPROVAL_CHANNEL"]
+    state = life.app.runs.run_state(life.run_id())  # type: ignore[arg-type]
     asked = question_about(state, StepId("a"))
     assert asked is not None
     forged = decided(state, asked, "done", ROBOT, outcome=Outcome(duration_ms=0))
     forge(life, run_stream(life), forged)
     with pytest.raises(Refused) as caught:
-        do(life.app.resume(None))
+        do(life.app.runs.resume(None))
     assert caught.value.problems[0].code == "E_APPROVAL_CHANNEL"
-    assert Kind.DECISION in {one.kind for one in life.app.auditing.verify().findings}
+    assert Kind.DECISION in {one.kind for one in life.app.audits.verify().findings}
 
 
 def test_only_a_persons_decision_ends_a_persons_task() -> None:
     life = given(task(agent="kim", contract="check kims work"))
-    state, now = life.app.run_state(life.run_id()), life.clock.now()  # type: ignore[arg-type]
+    state, now = life.app.runs.run_state(life.run_id()), life.clock.now()  # type: ignore[arg-type]
     outcome, name = Outcome(duration_ms=0), StepId("a")
     asked = question_about(state, name)
     assert asked is not None
@@ -633,9 +635,9 @@ def test_protected_files_that_a_person_changed_are_put_back_and_their_work_is_no
 
 def test_whose_word_it_is_is_signed_where_signatures_are_demanded() -> None:
     life = tasking(task(agent="kim"), demand=True).run()
-    assert refused(life, life.app.answer(item(life), "done", KIM)) == ["E_APPROVAL_SIGNATURE"]
-    do(life.app.enroll(PATS, PAT, KIMS))
-    do(life.app.answer(item(life), Given(word="done", said="ok"), PAT, credential=PATS))
+    assert refused(life, life.app.answers.answer(item(life), "done", KIM)) == ["E_APPROVAL_SIGNATURE"]
+    do(life.app.approvals.enroll(PATS, PAT, KIMS))
+    do(life.app.answers.answer(item(life), Given(word="done", said="ok"), PAT, credential=PATS))
     assert decisions(life)[0].by.name == "pat"
     assert life.resume().status() == "completed"
     sound(life)
@@ -652,11 +654,11 @@ def test_others_go_on_while_a_person_works_and_an_answer_is_taken_up_at_once() -
     life.shell.script["do b"] = slow
 
     async def both() -> Any:
-        run = asyncio.create_task(life.app.commit(str(life.plan_id), KIM))
+        run = asyncio.create_task(life.app.runs.commit(str(life.plan_id), KIM))
         while not events(life, AttemptWaiting):
             await asyncio.sleep(0)
         life.lock.others[str(life.run_id())] = None  # type: ignore[assignment]
-        await life.app.answer(f"{life.run_id()}/a", "done", KIM)
+        await life.app.answers.answer(f"{life.run_id()}/a", "done", KIM)
         answered.set()
         return await run
 

@@ -626,15 +626,15 @@ def answered(config: bytes = DEMANDED) -> tuple[Entry, ...]:
     """Two runs that asked, and people who answered: one step twice, one in doubt, all signed, one by a key that was
     revoked later; and one that still asks."""
     life = Scenario(step("a", on_failure=Escalate()), step("b"), title="Asks").script(a=1)
-    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
-    asyncio.run(life.app.enroll(PASSPHRASES["ann"], KIM, PASSPHRASES["kim"]))
+    asyncio.run(life.app.approvals.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(life.app.approvals.enroll(PASSPHRASES["ann"], KIM, PASSPHRASES["kim"]))
     life.workspace.configuration_text = config
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM, PASSPHRASES["kim"]))
     signed(life.prepare(), "kim").run()
     decide(life, "retry", "kim").resume()
     decide(life, "skip", "ann").crash_at(4).resume().resume()
     assert life.expect(a="skipped", b="in_doubt").status() == "waiting"
-    asyncio.run(life.app.revoke_approver("ann", KIM, "left", PASSPHRASES["kim"]))
+    asyncio.run(life.app.approvals.revoke_approver("ann", KIM, "left", PASSPHRASES["kim"]))
     decide(life, "happened", "kim").resume()
     assert life.status() == "completed"
     other = signed(beside(life, step("a", on_failure=Escalate()), step("b"), title="Asks too"), "kim").run()
@@ -644,9 +644,9 @@ def answered(config: bytes = DEMANDED) -> tuple[Entry, ...]:
 
 def decide(life: Scenario, word: str, name: str) -> Scenario:
     """A person answers the only thing that is asked, with their key."""
-    (question,) = life.app.run(str(life.run_id())).questions
-    asked = life.app.asked(question.item)
-    asyncio.run(life.app.answer(question.item, word, KIM, asked, PASSPHRASES[name]))
+    (question,) = life.app.runs.run(str(life.run_id())).questions
+    asked = life.app.answers.asked(question.item)
+    asyncio.run(life.app.answers.answer(question.item, word, KIM, asked, PASSPHRASES[name]))
     return life
 
 
@@ -758,10 +758,12 @@ def asked_aside(*, between: bool) -> Forger:
     """A run in which a person answered about `a` while `b` went on, told as a forger has it: the answer is bound to a
     moment before what was recorded of `b`."""
     life = Scenario(*(step(name, needs=(), on_failure=Escalate()) for name in "ab")).script(a=1, b=1)
-    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(life.app.approvals.enroll(PASSPHRASES["kim"], KIM))
     signed(life.prepare(), "kim").run()
-    asked = life.app.asked(f"{life.run_id()}/a")
-    asyncio.run(life.app.answer(f"{life.run_id()}/{'a' if between else 'b'}", "retry", KIM, None, PASSPHRASES["kim"]))
+    asked = life.app.answers.asked(f"{life.run_id()}/a")
+    asyncio.run(
+        life.app.answers.answer(f"{life.run_id()}/{'a' if between else 'b'}", "retry", KIM, None, PASSPHRASES["kim"])
+    )
     life.resume()
     state, plan_id, _ = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
     event = decided(state, asked.question, "pass", KIM, head=asked.head, key=KIM_MARK)
@@ -787,9 +789,9 @@ def test_an_answer_given_twice_is_found() -> None:
 
 def test_the_value_of_an_answer_is_what_was_signed() -> None:
     life = Scenario(step("a", action=Ask(question="Which?")))
-    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(life.app.approvals.enroll(PASSPHRASES["kim"], KIM))
     signed(life.prepare(), "kim").run()
-    asyncio.run(life.app.answer(f"{life.run_id()}/a", "1.4.0", KIM, None, PASSPHRASES["kim"]))
+    asyncio.run(life.app.answers.answer(f"{life.run_id()}/a", "1.4.0", KIM, None, PASSPHRASES["kim"]))
     rows = list(life.ledger.everything())
     assert both(rows).kinds == set() and answers(rows) == [(1, 1)]
     for field, value in (("output_seal", "hmac-sha256:" + "0" * 64), ("output_tail", "9.9.9"), ("duration_ms", 1)):
@@ -865,7 +867,7 @@ def test_what_was_refused_belongs_where_it_is_recorded_and_nowhere_else() -> Non
     """Every ledger in which anything was ever refused has such a stream."""
     life = Scenario(step("a"), title="Asked for too much").prepare()
     with pytest.raises(Refused):
-        asyncio.run(life.app.approve(str(life.plan_id), ROBOT, life.app.review(str(life.plan_id))))
+        asyncio.run(life.app.approvals.approve(str(life.plan_id), ROBOT, life.app.plans.review(str(life.plan_id))))
     rows = list(life.ledger.everything())
     assert [row.seq for row in rows if row.stream == "refusals"] == [1]
     found = both(rows)
@@ -1121,9 +1123,9 @@ def test_every_kind_is_found_by_somebody() -> None:
 def extended() -> tuple[Entry, ...]:
     """A run whose budget was reached twice; the first answer allows more, the second ends it."""
     life = Scenario(*(step(name) for name in "abcd"), title="Spends", budget=Budget(attempts=1))
-    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(life.app.approvals.enroll(PASSPHRASES["kim"], KIM))
     life.workspace.configuration_text = DEMANDED
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM, PASSPHRASES["kim"]))
     signed(life.prepare(), "kim").run()
     decide(life, "extend", "kim").resume()
     decide(life, "abort", "kim").resume()

@@ -41,9 +41,9 @@ def carried_out(workspace: Path, *steps: dict[str, object], **fields: object) ->
     async def life() -> RunReport:
         app = open_at_terminal(workspace, exact=True)
         try:
-            prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
-            await app.approve(prepared.review.plan_id, KIM)
-            return await app.commit(prepared.review.plan_id, KIM)
+            prepared = await app.plans.prepare(msgspec.json.encode(tree), None, KIM)
+            await app.approvals.approve(prepared.review.plan_id, KIM)
+            return await app.runs.commit(prepared.review.plan_id, KIM)
         finally:
             await app.close()
 
@@ -158,7 +158,7 @@ def test_a_hostile_step_is_contained_and_told_apart_from_success(workspace):
     assert [mark for mark in marked() if report.run_id in mark] == []
 
     app = open_at_terminal(workspace, exact=True)
-    events = [recorded.event for recorded in app.log(report.run_id)]
+    events = [recorded.event for recorded in app.plans.log(report.run_id)]
     ended = next(event for event in events if type(event).__name__ == "AttemptEnded")
     assert ended.outcome.error == "F_CONTRACT_TAMPERED" and "`tests/check.sh` has changed" in ended.outcome.detail
     assert ended.outcome.output_bytes >= 1_000_000_000 and len(ended.outcome.output_tail) <= 4000
@@ -193,8 +193,8 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
 
     async def prepared() -> str:
         app = open_at_terminal(workspace, exact=True)
-        plan = await app.prepare(msgspec.json.encode(tree), None, KIM)
-        await app.approve(plan.review.plan_id, KIM)
+        plan = await app.plans.prepare(msgspec.json.encode(tree), None, KIM)
+        await app.approvals.approve(plan.review.plan_id, KIM)
         await app.close()
         return str(plan.review.plan_id)
 
@@ -209,11 +209,11 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
 
     async def gone_on() -> RunReport:
         app = open_at_terminal(workspace, exact=True)
-        first = await app.resume(None)
+        first = await app.runs.resume(None)
         assert only(first).error == "F_STEP_IN_DOUBT"
         assert (workspace / "tests/check.sh").read_bytes() == CHECK
-        await app.answer(f"{first.run_id}/s1", "happened", KIM)
-        last = await app.resume(None)
+        await app.answers.answer(f"{first.run_id}/s1", "happened", KIM)
+        last = await app.runs.resume(None)
         await app.close()
         return last
 
@@ -225,8 +225,8 @@ def approved(app: App, *steps: dict[str, object]) -> str:
     tree = {"title": "T", "steps": [{"id": f"s{n}", **step} for n, step in enumerate(steps, 1)]}
 
     async def life() -> str:
-        prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
-        await app.approve(prepared.review.plan_id, KIM)
+        prepared = await app.plans.prepare(msgspec.json.encode(tree), None, KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
         return str(prepared.review.plan_id)
 
     return asyncio.run(life())
@@ -242,7 +242,7 @@ def test_a_ledger_that_cannot_be_written_means_no_effect(workspace):
     plan_id = approved(app, runs("touch effect"))
     ledger_of(workspace).rename(workspace.parent / "elsewhere.db")
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.commit(plan_id, KIM))
+        asyncio.run(app.runs.commit(plan_id, KIM))
     asyncio.run(app.close())
     assert refused.value.problems[0].code == "E_LEDGER_IO"
     assert not (workspace / "effect").exists()
@@ -256,9 +256,9 @@ def test_a_broken_chain_means_no_effect_and_can_be_looked_at(workspace):
         connection.execute("UPDATE events SET body = CAST(replace(body, 'kim', 'tim') AS BLOB) WHERE position = 2")
     app = open_at_terminal(workspace, exact=True)
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.commit(plan_id, KIM))
+        asyncio.run(app.runs.commit(plan_id, KIM))
     assert refused.value.problems[0].code == "E_LEDGER_BROKEN"
-    assert not app.auditing.verify().good
+    assert not app.audits.verify().good
     asyncio.run(app.close())
     assert not (workspace / "effect").exists()
 
@@ -275,13 +275,13 @@ def test_an_executor_that_was_replaced_records_nothing(workspace):
                 time.sleep(0.01)
             for lock in ledger_of(workspace).parent.rglob("*.lock"):
                 lock.unlink()
-            report = asyncio.run(app.resume(None))
+            report = asyncio.run(app.runs.resume(None))
             out, _ = executor.communicate(timeout=60)
         finally:
             executor.kill()
     assert (report.status, only(report).error) == ("waiting", "F_STEP_IN_DOUBT")
     assert msgspec.json.decode(out)["error"]["code"] == "E_FENCED"
-    assert app.run(report.run_id) == report
+    assert app.runs.run(report.run_id) == report
     asyncio.run(app.close())
     assert not (workspace / "effect").exists()
 
@@ -303,8 +303,8 @@ def test_a_cancelled_run_leaves_protected_files_as_they_were(workspace):
 
     async def prepared() -> str:
         app = open_at_terminal(workspace, exact=True)
-        plan = await app.prepare(msgspec.json.encode(tree), None, KIM)
-        await app.approve(plan.review.plan_id, KIM)
+        plan = await app.plans.prepare(msgspec.json.encode(tree), None, KIM)
+        await app.approvals.approve(plan.review.plan_id, KIM)
         await app.close()
         return str(plan.review.plan_id)
 
@@ -319,9 +319,9 @@ def test_a_cancelled_run_leaves_protected_files_as_they_were(workspace):
 
     async def cancelled() -> str:
         app = open_at_terminal(workspace, exact=True)
-        (line,) = app.plans(open_only=True)
-        report = await app.cancel_run(str(line.last_run), KIM)
-        assert app.auditing.verify().good
+        (line,) = app.plans.all(open_only=True)
+        report = await app.runs.cancel_run(str(line.last_run), KIM)
+        assert app.audits.verify().good
         await app.close()
         return report.status
 

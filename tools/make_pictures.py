@@ -218,18 +218,18 @@ async def _live(state: Path, workspace: Path) -> None:
     for night in sorted(fate.choices(range(NIGHTS), k=RUNS)):
         clock.advance(max(FIRST_NIGHT + night * DAY + fate.randrange(HOUR) - clock.now(), 0))
         document = NIGHTLY.format(night=night + 1).encode()
-        plan_id = (await app.prepare(document, "nightly.plan.md", KIM)).review.plan_id
+        plan_id = (await app.plans.prepare(document, "nightly.plan.md", KIM)).review.plan_id
         clock.advance(fate.randrange(2, 40) * 60 * SECOND)
         if fate.random() < 0.1:
-            await app.reject(plan_id, KIM, "Not on the night before the release.")
+            await app.plans.reject(plan_id, KIM, "Not on the night before the release.")
             continue
-        await app.approve(plan_id, KIM)
-        report = await app.commit(plan_id, KIM)
+        await app.approvals.approve(plan_id, KIM)
+        report = await app.runs.commit(plan_id, KIM)
         while report.questions:
             clock.advance(fate.randrange(5, 90) * 60 * SECOND)
-            await app.answer(report.questions[0].item, fate.choice(["retry", "retry", "skip", "abort"]), KIM)
+            await app.answers.answer(report.questions[0].item, fate.choice(["retry", "retry", "skip", "abort"]), KIM)
             clock.advance(fate.randrange(120) * SECOND)
-            report = await app.resume(report.run_id)
+            report = await app.runs.resume(report.run_id)
     await ledger.close()
 
 

@@ -102,9 +102,9 @@ def test_a_program_that_uses_us_registers_its_own(tmp_path):
 
     async def life() -> Any:
         app = open_at_terminal(tmp_path, exact=True, handlers=handlers)
-        prepared = await app.prepare_plan(made, KIM)
-        await app.approve(prepared.review.plan_id, KIM)
-        report = await app.commit(prepared.review.plan_id, KIM)
+        prepared = await app.plans.prepare_plan(made, KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
+        report = await app.runs.commit(prepared.review.plan_id, KIM)
         await app.close()
         return report
 

@@ -176,10 +176,10 @@ def test_a_call_that_nobody_answers_is_in_doubt_and_not_made_again_by_itself(
 
     async def life() -> Any:
         app = open_at_terminal(here, exact=True)
-        await app.trust(app.configuration()[1], KIM)
-        prepared = await app.prepare_plan(made, KIM)
-        await app.approve(prepared.review.plan_id, KIM)
-        report = await app.commit(prepared.review.plan_id, KIM)
+        await app.approvals.trust(app.approvals.configuration()[1], KIM)
+        prepared = await app.plans.prepare_plan(made, KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
+        report = await app.runs.commit(prepared.review.plan_id, KIM)
         await app.close()
         return report
 
@@ -297,16 +297,16 @@ def test_a_description_that_changed_after_approval_is_refused(tmp_path: Path, mo
 
     async def approved() -> str:
         app = open_at_terminal(here, exact=True)
-        await app.trust(app.configuration()[1], KIM)
-        prepared = await app.prepare_plan(made, KIM)
-        await app.approve(prepared.review.plan_id, KIM)
+        await app.approvals.trust(app.approvals.configuration()[1], KIM)
+        prepared = await app.plans.prepare_plan(made, KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
         await app.close()
         return prepared.review.plan_id
 
     async def committed(plan_id: str) -> Any:
         app = open_at_terminal(here, exact=True)
         try:
-            return await app.commit(plan_id, KIM)
+            return await app.runs.commit(plan_id, KIM)
         finally:
             await app.close()
 
@@ -334,10 +334,10 @@ def test_a_secret_that_a_server_tells_of_itself_is_in_no_record(tmp_path: Path, 
 
     async def life() -> Any:
         app = open_at_terminal(here, exact=True)
-        await app.trust(app.configuration()[1], KIM)
-        prepared = await app.prepare_plan(made, KIM)
-        report = await app.commit(prepared.review.plan_id, KIM)
-        shown = app.tools()[0]["files:echo"].description
+        await app.approvals.trust(app.approvals.configuration()[1], KIM)
+        prepared = await app.plans.prepare_plan(made, KIM)
+        report = await app.runs.commit(prepared.review.plan_id, KIM)
+        shown = app.workspace.tools()[0]["files:echo"].description
         await app.close()
         return report.status, shown
 

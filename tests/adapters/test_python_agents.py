@@ -187,7 +187,7 @@ def test_a_run_does_not_go_on_in_a_program_that_has_it_not(workspace: Path) -> N
     async def resumed(**opening: Any) -> None:
         app = ordain.open_workspace(workspace, exact=True, **opening)
         try:
-            await app.resume(report.run_id)
+            await app.runs.resume(report.run_id)
         finally:
             await app.close()
 

@@ -210,11 +210,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def carried_out(app: App, *steps: Any) -> Any:
     async def run() -> Any:
-        prepared = await app.prepare_plan(plan(*steps), KIM)
+        prepared = await app.plans.prepare_plan(plan(*steps), KIM)
         plan_id = prepared.review.plan_id
         if prepared.review.requires_approval:
-            await app.approve(plan_id, KIM)
-        report = await app.commit(plan_id, KIM)
+            await app.approvals.approve(plan_id, KIM)
+        report = await app.runs.commit(plan_id, KIM)
         await app.close()
         return report
 
@@ -263,7 +263,7 @@ def test_the_preview_says_which_secrets_a_call_is_handed(place: Path):
     app = open_at_terminal(place, exact=True, tools=[tool_functions.add])
 
     async def shown() -> list[str]:
-        prepared = await app.prepare_plan(plan(using("add", left=1, token="secret:TICKETS_TOKEN")), KIM)
+        prepared = await app.plans.prepare_plan(plan(using("add", left=1, token="secret:TICKETS_TOKEN")), KIM)
         await app.close()
         return list(review_lines(prepared.review, Style(colour=False)))
 
@@ -276,7 +276,7 @@ def test_the_preview_says_which_secrets_a_call_is_handed(place: Path):
 def configured(text: str, *steps: Any) -> Scenario:
     life = Scenario(*steps)
     life.workspace.configuration_text = text.encode()
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     return life
 
 
@@ -285,10 +285,10 @@ TICKETS = '[tools.tickets]\npython = "tests.tool_functions:TICKETS"\n[policy]\na
 
 def test_one_that_the_configuration_names_is_called_and_policy_knows_its_operations():
     life = configured(TICKETS, using("tickets", "close", number=3)).prepare()
-    assert not life.app.review(str(life.plan_id)).requires_approval
+    assert not life.app.plans.review(str(life.plan_id)).requires_approval
     assert life.run().status() == "completed"
     life = configured(TICKETS, using("tickets", "drop", number=3)).prepare()
-    assert life.app.review(str(life.plan_id)).requires_approval
+    assert life.app.plans.review(str(life.plan_id)).requires_approval
 
 
 def test_a_definition_that_changed_since_voids_the_approval(monkeypatch: pytest.MonkeyPatch):
@@ -301,7 +301,7 @@ def test_a_definition_that_changed_since_voids_the_approval(monkeypatch: pytest.
     monkeypatch.setattr(tool_functions, "TICKETS", [drop])
     life.app = life._app()
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.commit(str(life.plan_id), KIM))
+        asyncio.run(life.app.runs.commit(str(life.plan_id), KIM))
     problem = refused.value.problems[0]
     assert problem.code == "E_PLAN_STALE_BASE" and "`tickets:drop`" in problem.detail
 
@@ -309,7 +309,7 @@ def test_a_definition_that_changed_since_voids_the_approval(monkeypatch: pytest.
 def test_a_run_keeps_what_it_was_started_with_and_calls_nothing_else(monkeypatch: pytest.MonkeyPatch):
     life = configured(TICKETS, step("first"), using("tickets", "close", number=3)).approve()
     app = life.app
-    life.report = asyncio.run(app.commit(str(life.plan_id), KIM, lambda recorded: app.stop() and None))
+    life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, lambda recorded: app.runs.stop() and None))
 
     @ordain.tool(effect="repeatable")
     def close(number: int) -> str:

@@ -61,7 +61,7 @@ class Site:
 
     def refused(self) -> list[str]:
         app = open_workspace(self.workspace.path)
-        found = [one.event.code for one in app.refusals() if isinstance(one.event, RequestRefused)]
+        found = [one.event.code for one in app.refusals.newest() if isinstance(one.event, RequestRefused)]
         asyncio.run(app.close())
         return found
 
@@ -194,7 +194,7 @@ def test_what_is_planned_in_plan_mode_becomes_a_proposal(site: Site) -> None:
 
     site.run(plans, "--permission-mode", "plan", talking=True)
     app = open_workspace(site.workspace.path)
-    (line,) = app.plans()
+    (line,) = app.plans.all()
     asyncio.run(app.close())
     assert (line.title, line.status, line.proposer.agent) == ("Greet and count", "proposed", "claude-code")
     short = line.plan_id.removeprefix("plan:")[:12]

@@ -108,7 +108,7 @@ def test_an_agent_proposes_a_person_approves_and_the_agent_reads_the_result(
     )
     assert said is not None
     app = open_at_terminal(workspace.path)
-    ((prepared,), (line,)) = app.log(said[1]), app.plans()
+    ((prepared,), (line,)) = app.plans.log(said[1]), app.plans.all()
     assert isinstance(prepared.event, PlanPrepared)
     assert prepared.event.by.channel is Channel.MCP and agent.client.name in prepared.event.by.agent
     assert (line.status, line.requires_approval, workspace.effects()) == ("proposed", True, [])
@@ -119,7 +119,7 @@ def test_an_agent_proposes_a_person_approves_and_the_agent_reads_the_result(
     status = agent.told(GO_ON, follow=True).partition("Status: ")[2]
     assert "completed" in status and "contract held" in status
     assert workspace.effects() == ["released"]
-    events = [recorded.event for recorded in open_at_terminal(workspace.path).log(said[1])]
+    events = [recorded.event for recorded in open_at_terminal(workspace.path).plans.log(said[1])]
     (given,) = (event for event in events if isinstance(event, ApprovalGiven))
     (started,) = (event for event in events if isinstance(event, RunStarted))
     assert given.approval.approver.channel is Channel.TERMINAL and started.by.channel is Channel.MCP
@@ -134,8 +134,8 @@ def test_an_agent_that_claims_to_be_approved_runs_nothing(agent: Connected, work
     assert "E_PLAN_APPROVAL_MISSING" in started
     assert workspace.effects() == []
     app = open_at_terminal(workspace.path)
-    assert [line.status for line in app.plans()] == ["proposed"]
-    refused = [recorded.event for recorded in app.refusals()]
+    assert [line.status for line in app.plans.all()] == ["proposed"]
+    refused = [recorded.event for recorded in app.refusals.newest()]
     assert ("commit", "E_PLAN_APPROVAL_MISSING", Channel.MCP) in [
         (event.verb, event.code, event.by.channel) for event in refused if isinstance(event, RequestRefused)
     ]

@@ -103,7 +103,7 @@ def gives_up(talk: Conversation) -> Generator[Call, Result, str]:
 
 async def _trust(workspace: Workspace, settings: str) -> None:
     app = open_at_terminal(workspace.path)
-    await app.trust(sha256(settings.encode()), KIM)
+    await app.approvals.trust(sha256(settings.encode()), KIM)
     await app.close()
 
 
@@ -121,8 +121,8 @@ class Worked:
     def __init__(self, workspace: Workspace, model: ModelServer, run: str) -> None:
         self.model = model
         app = open_at_terminal(workspace.path)
-        self.events: Sequence[Event] = [recorded.event for recorded in app.log(run)]
-        self.refused = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
+        self.events: Sequence[Event] = [recorded.event for recorded in app.plans.log(run)]
+        self.refused = [one.event for one in app.refusals.newest() if isinstance(one.event, RequestRefused)]
         asyncio.run(app.close())
 
     def all(self, kind: type[T]) -> list[T]:

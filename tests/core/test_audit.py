@@ -51,7 +51,7 @@ def beside(first: Scenario, *steps: Any, title: str) -> Scenario:
 def signed(scenario: Scenario, name: str) -> Scenario:
     """A person approves what they were shown, with their key."""
     ref = str(scenario.plan_id)
-    asyncio.run(scenario.app.approve(ref, KIM, scenario.app.review(ref), PASSPHRASES[name]))
+    asyncio.run(scenario.app.approvals.approve(ref, KIM, scenario.app.plans.review(ref), PASSPHRASES[name]))
     return scenario
 
 
@@ -64,21 +64,21 @@ def story(*, skip: int = 0) -> list[Entry]:
     first = Scenario(step("one"), step("two", contract="check two"), title="Signed")
     for _ in range(skip):
         first.ids.mint("")
-    asyncio.run(first.app.enroll(PASSPHRASES["kim"], KIM))
-    asyncio.run(first.app.enroll(PASSPHRASES["ann"], KIM, PASSPHRASES["kim"]))
+    asyncio.run(first.app.approvals.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(first.app.approvals.enroll(PASSPHRASES["ann"], KIM, PASSPHRASES["kim"]))
     first.workspace.configuration_text = b"# another\n" if skip else b""
-    asyncio.run(first.app.trust(first.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    asyncio.run(first.app.approvals.trust(first.app.approvals.configuration()[1], KIM, PASSPHRASES["kim"]))
     signed(first.prepare(), "kim").run()
     declined = beside(first, step("no"), title="Declined")
-    asyncio.run(declined.app.reject(str(declined.plan_id), KIM, "Not like this."))
+    asyncio.run(declined.app.plans.reject(str(declined.plan_id), KIM, "Not like this."))
     left = signed(beside(first, step("left"), title="Signed by one who left"), "ann")
-    asyncio.run(left.app.revoke_approver("ann", KIM, "left", PASSPHRASES["kim"]))
+    asyncio.run(left.app.approvals.revoke_approver("ann", KIM, "left", PASSPHRASES["kim"]))
     crashed = signed(beside(first, step("a"), step("b"), title="Crashed"), "kim")
     crashed.crash_at(6).run().resume()
     assert crashed.status() == "waiting"
     beside(first, step("c"), title="Unsigned").approve().run()
     reads = beside(first, step("look", tool="read_file", args={"path": "a.txt"}), title="Reads")
-    asyncio.run(reads.app.commit(str(reads.plan_id), ROBOT))
+    asyncio.run(reads.app.runs.commit(str(reads.plan_id), ROBOT))
     return list(first.ledger.everything())
 
 

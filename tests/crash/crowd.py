@@ -82,7 +82,7 @@ def _stand_by(connection: socket.socket) -> None:
 async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, Any]:
     app = open_at_terminal(task["workspace"], exact=True)
     try:
-        app.plans()  # opens the ledger, so that nothing but the task is left to do
+        app.plans.all()  # opens the ledger, so that nothing but the task is left to do
         connection.sendall(framed("ready"))
         connection.recv(1)
         match task["task"]:
@@ -93,8 +93,8 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
                 _count_conflicts(app, task)
                 preparation = None
                 if task["prepares"]:
-                    preparation = (await app.prepare_plan(app.stored(task["plan"]).plan, KIM)).preparation
-                return run_told(await app.commit(task["plan"], KIM, preparation=preparation))
+                    preparation = (await app.plans.prepare_plan(app.plans.stored(task["plan"]).plan, KIM)).preparation
+                return run_told(await app.runs.commit(task["plan"], KIM, preparation=preparation))
             case "update":
                 return await _update(app, task["own"], task["shared"], task["times"])
             case "read":
@@ -128,15 +128,15 @@ async def _update(app: App, own: str, shared: str, times: int) -> dict[str, Any]
         if number % SHARED_EVERY == SHARED_EVERY - 1:
             while True:
                 try:
-                    given.append((await app.approve(shared, KIM)).approval_id)
+                    given.append((await app.approvals.approve(shared, KIM)).approval_id)
                     break
                 except Refused as refused:
                     assert refused.problems[0].code == "E_PLAN_STALE_BASE", refused
                     retries += 1
         elif (number - number // SHARED_EVERY) % 2 == 0:
-            given.append((await app.approve(own, KIM)).approval_id)
+            given.append((await app.approvals.approve(own, KIM)).approval_id)
         else:
-            await app.revoke(own, KIM)
+            await app.approvals.revoke(own, KIM)
     return {"status": 0, "given": given, "retries": retries}
 
 
@@ -153,7 +153,7 @@ def _read_on(app: App, until: Path) -> dict[str, Any]:
             found += [one.head for one in ledger.read(stream, len(found))]  # reading verifies the chain
         size, _ = ledger.checkpoint()
         assert size >= sum(map(len, heads.values()))
-        app.plans()
+        app.plans.all()
         time.sleep(0.05)  # readers that never rest would only show how little is left for the writers
     return {"status": 0, "looks": looks, "seen": sum(map(len, heads.values()))}
 

@@ -34,8 +34,8 @@ class Victim:
 
         async def prepared() -> str:
             app = open_at_terminal(self.workspace, exact=True)
-            plan = await app.prepare(world.document("sleep 0.05"), "survive.plan.md", KIM)
-            await app.approve(plan.review.plan_id, KIM)
+            plan = await app.plans.prepare(world.document("sleep 0.05"), "survive.plan.md", KIM)
+            await app.approvals.approve(plan.review.plan_id, KIM)
             await app.close()
             return str(plan.review.plan_id)
 
@@ -77,7 +77,7 @@ class Victim:
     def report(self) -> RunReport | None:
         """How the run stands, read from the ledger."""
         app = open_at_terminal(self.workspace, exact=True)
-        review = app.review(self.plan_id)
+        review = app.plans.review(self.plan_id)
         report = review.run
         asyncio.run(app.close())
         return report
@@ -87,7 +87,7 @@ class Victim:
             app = open_at_terminal(self.workspace, exact=True)
             for question in report.questions:
                 assert question.kind == "doubt", question
-                await app.answer(
+                await app.answers.answer(
                     question.item, "happened" if world.happened(self.workspace, question.step) else "did-not", KIM
                 )
             await app.close()

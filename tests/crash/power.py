@@ -583,19 +583,19 @@ async def _next(app: App, effects: str) -> bool:
     """One verb; says whether there is none left."""
     plans = app._here.ledger.plans()
     if not plans:
-        await app.prepare(PLAN, None, KIM)
+        await app.plans.prepare(PLAN, None, KIM)
         return False
     state = plans[0].state
     match state.stage:
         case Stage.PROPOSED:
-            await app.approve(state.plan_id, KIM)
+            await app.approvals.approve(state.plan_id, KIM)
         case Stage.APPROVED:
-            await app.commit(state.plan_id, KIM)
+            await app.runs.commit(state.plan_id, KIM)
         case Stage.EXECUTING:
-            report = await app.resume(state.open_run)
+            report = await app.runs.resume(state.open_run)
             for question in report.questions:
                 happened = _word(question.step) in effects.split()
-                await app.answer(question.item, "happened" if happened else "did-not", KIM)
+                await app.answers.answer(question.item, "happened" if happened else "did-not", KIM)
         case Stage.COMPLETED:
             return True
         case other:

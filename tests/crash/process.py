@@ -165,7 +165,7 @@ def load() -> None:
     for module in pkgutil.walk_packages(ordain.__path__, "ordain."):
         if module.name != "ordain.__main__":
             importlib.import_module(module.name)
-    open_at_terminal(ROOT, exact=True).lint(world.document())
+    open_at_terminal(ROOT, exact=True).plans.lint(world.document())
 
 
 def _serve(connection: socket.socket) -> None:
@@ -241,19 +241,19 @@ async def _verb(request: dict[str, Any]) -> dict[str, Any]:
     try:
         match request["verb"], request["args"]:
             case "prepare", [document]:
-                await app.prepare(document.encode(), None, KIM)
+                await app.plans.prepare(document.encode(), None, KIM)
                 return {"status": 0}
             case "approve", [plan]:
-                await app.approve(plan, KIM, app.review(plan))
+                await app.approvals.approve(plan, KIM, app.plans.review(plan))
                 return {"status": 0}
             case "commit", [plan]:
-                return run_told(await _carried_out(app, app.commit(plan, KIM)))
+                return run_told(await _carried_out(app, app.runs.commit(plan, KIM)))
             case "resume", [run]:
-                return run_told(await _carried_out(app, app.resume(run)))
+                return run_told(await _carried_out(app, app.runs.resume(run)))
             case "take over", [run]:
-                return run_told(await _carried_out(app, app.resume(run, take_over=True)))
+                return run_told(await _carried_out(app, app.runs.resume(run, take_over=True)))
             case "answer", [item, word]:
-                return run_told(await app.answer(item, word, KIM))
+                return run_told(await app.answers.answer(item, word, KIM))
             case "finish", [plan]:
                 return await _finish(app, plan, Path(request["workspace"]))
             case other:
@@ -276,8 +276,8 @@ async def _carried_out(app: App, work: Coroutine[Any, Any, RunReport]) -> RunRep
         report = await work
     finally:
         Engine.carry_out = carry_out  # type: ignore[method-assign]
-    replayed, _, _ = app._records.run(report.run_id)
-    told_of_another = work.__name__ == "commit" and app.started != report.run_id
+    replayed, _, _ = app._here.records.run(report.run_id)
+    told_of_another = work.__name__ == "commit" and app.runs.started != report.run_id
     assert believed == ([] if told_of_another else [replayed]), "what the executor believed is not what the ledger says"
     return report
 
@@ -287,17 +287,19 @@ async def _finish(app: App, plan: str, workspace: Path) -> dict[str, Any]:
     really happened. Raises AssertionError where that leads nowhere."""
     asked = 0
     for _ in range(ROUNDS_MAX):
-        report = app.review(plan).run
+        report = app.plans.review(plan).run
         if report is None:
-            report = await _carried_out(app, app.commit(plan, KIM))
+            report = await _carried_out(app, app.runs.commit(plan, KIM))
         elif report.status == "stopped":
-            report = await _carried_out(app, app.resume(report.run_id))
+            report = await _carried_out(app, app.runs.resume(report.run_id))
         if report.status not in ("stopped", "waiting"):
             return run_told(report) | {"asked": asked}
         for question in report.questions:
             assert question.kind == "doubt", question
             asked += 1
-            await app.answer(question.item, "happened" if world.happened(workspace, question.step) else "did-not", KIM)
+            await app.answers.answer(
+                question.item, "happened" if world.happened(workspace, question.step) else "did-not", KIM
+            )
     raise AssertionError(f"wedged: {report}")
 
 

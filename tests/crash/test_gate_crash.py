@@ -183,9 +183,9 @@ def test_what_is_recorded_is_private_whatever_the_umask(tmp_path, monkeypatch, u
 
     async def lived() -> set[tuple[str, int]]:
         app = open_at_terminal(workspace, exact=True)
-        plan = (await app.prepare(PLAN, None, KIM)).review.plan_id
-        await app.approve(plan, KIM)
-        assert (await app.commit(plan, KIM)).status == "completed"
+        plan = (await app.plans.prepare(PLAN, None, KIM)).review.plan_id
+        await app.approvals.approve(plan, KIM)
+        assert (await app.runs.commit(plan, KIM)).status == "completed"
         found = (home, *home.rglob("*"))  # while it is in use, with the write-ahead log beside the ledger
         modes = {("directory" if path.is_dir() else "file", path.lstat().st_mode & 0o777) for path in found}
         await app.close()

@@ -125,7 +125,9 @@ def updates(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int, readers: 
 
     async def prepared() -> list[str]:
         app = open_at_terminal(workspace, exact=True)
-        found = [await app.prepare(f"# {n}\n\n1. `true {n}`\n".encode(), f"{n}.md", KIM) for n in range(WRITERS + 1)]
+        found = [
+            await app.plans.prepare(f"# {n}\n\n1. `true {n}`\n".encode(), f"{n}.md", KIM) for n in range(WRITERS + 1)
+        ]
         await app.close()
         return [one.review.plan_id for one in found]
 

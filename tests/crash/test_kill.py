@@ -60,8 +60,8 @@ def test_an_opaque_step_killed_in_flight_is_asked_about_and_its_processes_are_go
 
     async def prepared() -> str:
         app = open_at_terminal(workspace, exact=True)
-        plan = await app.prepare(document, None, KIM)
-        await app.approve(plan.review.plan_id, KIM)
+        plan = await app.plans.prepare(document, None, KIM)
+        await app.approvals.approve(plan.review.plan_id, KIM)
         await app.close()
         return str(plan.review.plan_id)
 
@@ -93,8 +93,8 @@ steps:
 
     async def prepared() -> str:
         app = open_at_terminal(workspace, exact=True)
-        plan = await app.prepare(document, "wait.yaml", KIM)
-        await app.approve(plan.review.plan_id, KIM)
+        plan = await app.plans.prepare(document, "wait.yaml", KIM)
+        await app.approvals.approve(plan.review.plan_id, KIM)
         await app.close()
         return str(plan.review.plan_id)
 

@@ -54,7 +54,7 @@ def calm(seed: int) -> Counter[str]:
         life.live()
         (stream,) = life.ledger.streams("run/")
         run_id = RunId(stream.removeprefix("run/"))
-        accounted_for(life.plan, life._app().run(run_id), life.history())  # folded anew, from the ledger alone
+        accounted_for(life.plan, life._app().runs.run(run_id), life.history())  # folded anew, from the ledger alone
     except Exception as error:
         life.abandon()
         raise Failed("\n".join([f"{type(error).__name__}: {error}", *life.world.trace, f"seed {seed}"])) from error
@@ -129,7 +129,7 @@ def test_any_plan_with_real_commands_and_a_real_ledger(tmp_path: Path, seed: int
     again = open_at_terminal(tmp_path, exact=True)  # a reader of its own, who has only the ledger
     try:
         run_id, history = _history(again)
-        accounted_for(plan, again.run(run_id), history)
+        accounted_for(plan, again.runs.run(run_id), history)
     finally:
         asyncio.run(again.close())
 
@@ -137,19 +137,19 @@ def test_any_plan_with_real_commands_and_a_real_ledger(tmp_path: Path, seed: int
 async def _carried_out(folder: Path, plan: Plan, random: Random) -> None:
     app = open_at_terminal(folder, exact=True)
     try:
-        prepared = await app.prepare_plan(plan, KIM)
-        await app.approve(prepared.review.plan_id, KIM)
-        report = await app.commit(prepared.review.plan_id, KIM)
+        prepared = await app.plans.prepare_plan(plan, KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
+        report = await app.runs.commit(prepared.review.plan_id, KIM)
         for _ in range(50):
             if report.status in ("completed", "failed", "cancelled"):
                 break
             for question in report.questions[:1]:
                 words = [choice.word for choice in question.choices if choice.word != "retry"]
-                await app.answer(question.item, random.choice(words), KIM)
-            report = await app.resume(report.run_id)
+                await app.answers.answer(question.item, random.choice(words), KIM)
+            report = await app.runs.resume(report.run_id)
         run_id, history = _history(app)
         accounted_for(plan, report, history)
-        assert report == app.run(run_id), "what was returned is what the ledger says"
+        assert report == app.runs.run(run_id), "what was returned is what the ledger says"
     finally:
         await app.close()
 

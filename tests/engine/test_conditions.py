@@ -143,7 +143,7 @@ def test_a_precondition_is_tried_again_where_the_policy_says_so():
 
 def refused(life: Scenario) -> list[str]:
     with pytest.raises(Refused) as found:
-        asyncio.run(life.app.commit(str(life.plan_id), KIM))
+        asyncio.run(life.app.runs.commit(str(life.plan_id), KIM))
     assert {problem.code for problem in found.value.problems} == {"E_PLAN_PRECONDITION_FAILED"}
     return [problem.detail.partition(": ")[2] for problem in found.value.problems]
 
@@ -193,9 +193,9 @@ def test_the_approval_is_still_good_when_it_holds():
 
 def test_a_yes_whose_run_is_refused_leaves_no_approval_behind():
     life = with_conditions(PaneExists(pane_id=3)).prepare()
-    shown = life.app.review(str(life.plan_id))
+    shown = life.app.plans.review(str(life.plan_id))
     with pytest.raises(Refused) as found:
-        asyncio.run(life.app.approve_and_commit(shown, KIM))
+        asyncio.run(life.app.runs.approve_and_commit(shown, KIM))
     assert found.value.problems[0].code == "E_PLAN_PRECONDITION_FAILED"
     kinds = [type(one.event) for stream in life.ledger.streams("lineage/") for one in life.ledger.read(stream)]
     assert ApprovalGiven not in kinds and RunStarted not in kinds
@@ -207,7 +207,7 @@ def test_a_rerun_looks_again():
     life.approve().run().approve()
     del life.panes.agents[3]
     with pytest.raises(Refused) as found:
-        asyncio.run(life.app.rerun(str(life.plan_id), KIM))
+        asyncio.run(life.app.runs.rerun(str(life.plan_id), KIM))
     assert found.value.problems[0].code == "E_PLAN_PRECONDITION_FAILED"
 
 

@@ -229,7 +229,7 @@ def test_what_changes_while_several_steps_are_at_work_counts_against_all_of_them
         if isinstance(recorded.event, ProtectedChanged):
             done.set()
 
-    asyncio.run(life.app.commit(str(life.plan_id), ROBOT, watch))
+    asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT, watch))
     life.expect(a="failed", b="failed")
     (changed,) = events(life, ProtectedChanged)
     assert sorted(changed.steps) == ["a", "b"]
@@ -480,7 +480,7 @@ def hostile() -> Scenario:
 def boundaries() -> int:
     life = hostile().approve()
     life.world.new_executor()
-    asyncio.run(life.app.commit(str(life.plan_id), ROBOT))
+    asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT))
     return life.world.boundaries
 
 

@@ -28,8 +28,8 @@ def configured(*steps: Step, text: bytes = ANNOUNCE) -> Scenario:
 
 def trust(life: Scenario, text: bytes) -> None:
     life.workspace.configuration_text = text
-    _, digest = life.app.configuration()
-    asyncio.run(life.app.trust(digest, KIM))
+    _, digest = life.app.approvals.configuration()
+    asyncio.run(life.app.approvals.trust(digest, KIM))
 
 
 def registered(*steps: Step, effect: EffectClass = EffectClass.OPAQUE, **fields: Any) -> Scenario:
@@ -86,7 +86,7 @@ def test_a_handler_that_was_changed_since_voids_the_approval():
     life = configured(custom()).approve()
     trust(life, ANNOUNCE.replace(b"ops", b"everybody"))
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.commit(str(life.plan_id), KIM))
+        asyncio.run(life.app.runs.commit(str(life.plan_id), KIM))
     problem = refused.value.problems[0]
     assert problem.code == "E_PLAN_STALE_BASE" and "`custom:announce`" in problem.detail
 
@@ -98,14 +98,14 @@ def test_a_program_of_the_workspace_that_was_changed_since_voids_the_approval():
     life.approve()
     life.workspace.documents["tools/announce.py"] = b"steal()"
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.commit(str(life.plan_id), KIM))
+        asyncio.run(life.app.runs.commit(str(life.plan_id), KIM))
     assert "`tools/announce.py` has changed" in refused.value.problems[0].detail
 
 
 def test_a_run_goes_on_with_the_handler_it_was_started_with():
     life = configured(step("first"), custom(), step("after")).approve()
     app = life.app
-    life.report = asyncio.run(app.commit(str(life.plan_id), KIM, lambda recorded: app.stop() and None))
+    life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, lambda recorded: app.runs.stop() and None))
     life.app = life._app()
     trust(life, ANNOUNCE.replace(b"ops", b"everybody"))
     life.resume()
@@ -146,7 +146,7 @@ def test_a_configuration_that_nobody_trusted_registers_nothing():
 def test_policy_goes_by_its_name_and_its_class(effect: str, policy: str, approval: bool):
     text = f'[actions.announce]\ncommand = ["announce"]\neffect = "{effect}"\n'.replace('#"', "") + policy
     life = configured(custom(), text=text.encode()).prepare()
-    assert life.app.review(str(life.plan_id)).requires_approval is approval
+    assert life.app.plans.review(str(life.plan_id)).requires_approval is approval
 
 
 def test_policy_can_deny_it():
@@ -163,11 +163,11 @@ def test_the_preview_shows_what_is_run():
     from tests.words import Style, review_lines
 
     life = configured(custom(payload={"text": "hello"})).prepare()
-    shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(colour=False)))
+    shown = "\n".join(review_lines(life.app.plans.review(str(life.plan_id)), Style(colour=False)))
     assert "custom:announce runs: announce --to ops (step tell)" in shown
     assert "runs 1 command" in shown and "hello" in shown
     life = registered(custom(), destructive=True).prepare()
-    shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(colour=False)))
+    shown = "\n".join(review_lines(life.app.plans.review(str(life.plan_id)), Style(colour=False)))
     assert "custom:announce calls script:announce (step tell)" in shown and "may destroy something" in shown
 
 
@@ -188,11 +188,11 @@ def test_a_registered_handler_is_called_once_with_the_payload_and_the_step_key()
 def test_a_program_that_does_not_have_it_cannot_go_on_with_the_run():
     life = registered(step("first"), custom()).approve()
     app = life.app
-    life.report = asyncio.run(app.commit(str(life.plan_id), KIM, lambda recorded: app.stop() and None))
+    life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, lambda recorded: app.runs.stop() and None))
     life.handlers.definitions.clear()
     life.app = life._app()
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.resume(None))
+        asyncio.run(life.app.runs.resume(None))
     assert refused.value.problems[0].code == "E_ACTION_UNKNOWN"
     life.handlers.register("announce")
     life.resume()

@@ -524,7 +524,7 @@ def test_policy_denies_what_an_argument_came_to() -> None:
     life = Scenario(step("find"), step("use", tool="write_file", args={"path": "${find.output}", "content": "x"}))
     life.workspace.configuration_text = b'[policy]\ndeny = ["path:secret/**"]\n'
     life.prepare()
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     life.script(find=gives("secret/key")).approve().run().expect(use="failed")
     assert life.report is not None and life.report.steps[1].error == "F_POLICY_DENIED"
     assert "secret/key" not in life.toolbox.files
@@ -544,7 +544,7 @@ matches = ['write_file {"path": "a", "content": "Confidential: x"}']
 matches_not = ['write_file {"path": "a", "content": "x"}']
 """
     life.prepare()
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     life.script(find=gives(found)).approve().run().expect(use=state)
     assert life.toolbox.files.get("a") == (found if state == "passed" else None)
 

@@ -351,7 +351,7 @@ def test_a_fallback_waits_for_what_it_needs():
 
 def rerun(life: Scenario, again_from: str | None = None) -> Scenario:
     life.approve()
-    return life._execute(lambda: life.app.rerun(str(life.run_id()), KIM, again_from=again_from))
+    return life._execute(lambda: life.app.runs.rerun(str(life.run_id()), KIM, again_from=again_from))
 
 
 def test_data_that_a_kept_step_stored_is_still_there():
@@ -531,11 +531,11 @@ def test_a_repeat_for_more_or_fewer_items_than_there_were_is_found_while_the_run
     )
     forged = Append(stream=f"run/{life.run_id()}", expected=size, events=(event,), keeps=(kept,))
     asyncio.run(life.ledger.append(life.clock.now(), forged))
-    findings = life.app.auditing.verify().findings
+    findings = life.app.audits.verify().findings
     assert [one.sentence for one in findings] == found
     assert {(one.kind, one.seq) for one in findings} <= {(Kind.HISTORY, size + 1)}
 
 
 def test_a_run_with_repeats_is_good_as_it_was_recorded():
     life = Scenario(step("list"), repeats("each")).script(list=gives("a\nb")).approve().run()
-    assert life.status() == "completed" and life.app.auditing.verify().good
+    assert life.status() == "completed" and life.app.audits.verify().good

@@ -66,7 +66,7 @@ def committed(life: Scenario) -> tuple[RunReport, Remembering]:
     told = Remembering()
     life.approve()
     with patch.object(following, "LOOK_S", 0.005):
-        return asyncio.run(life.app.commit(str(life.plan_id), KIM, told)), told
+        return asyncio.run(life.app.runs.commit(str(life.plan_id), KIM, told)), told
 
 
 def log_of(life: Scenario, report: RunReport) -> list[bytes]:
@@ -80,7 +80,7 @@ def events_in(lines: list[bytes]) -> list[object]:
 
 
 def recorded(life: Scenario, report: RunReport) -> list[object]:
-    return [json.loads(json.dumps(to_wire(one))) for one in life.app.log(report.run_id)]
+    return [json.loads(json.dumps(to_wire(one))) for one in life.app.plans.log(report.run_id)]
 
 
 def test_what_a_step_writes_is_told_while_it_runs_and_only_when_there_is_more() -> None:
@@ -118,7 +118,7 @@ def test_the_log_is_what_the_ledger_says_and_the_outputs_between() -> None:
 def test_a_line_of_the_log_is_the_event_as_robots_see_it() -> None:
     life = Scenario(step("a", run="do a", needs=()))
     report, _ = committed(life)
-    for one in life.app.log(report.run_id):
+    for one in life.app.plans.log(report.run_id):
         assert json.loads(wire_line(one)) == json.loads(json.dumps(to_wire(one)))
 
 
@@ -134,7 +134,7 @@ def test_the_next_executor_goes_on_with_the_log_and_adds_what_it_missed() -> Non
     life.resume()
     assert life.report is not None
     if life.report.questions:
-        asyncio.run(life.app.answer(life.report.questions[0].item, "happened", KIM))
+        asyncio.run(life.app.answers.answer(life.report.questions[0].item, "happened", KIM))
         life.resume()
     lines = log_of(life, life.report)
     assert events_in(lines) == recorded(life, life.report)
@@ -158,7 +158,7 @@ def test_a_run_that_is_ended_by_somebody_else_has_its_end_in_the_log() -> None:
     life = Scenario(step("a", run="do a", needs=()), step("b", run="do b"))
     life.approve().crash_at(6).run()
     (run_id,) = life.logs.logs
-    report = asyncio.run(life.app.cancel_run(run_id, KIM))
+    report = asyncio.run(life.app.runs.cancel_run(run_id, KIM))
     assert report.status == "cancelled"
     assert events_in(log_of(life, report)) == recorded(life, report)
 
@@ -210,7 +210,7 @@ def test_who_watches_from_elsewhere_is_told_what_the_log_says_of_this_run_and_no
             other = AttemptOutput(at=Instant(1), stream="run/RUN-OTHER", step=StepId("a"), attempt=1, tail="forged")
             life.logs.logs[run_id] += wire_line(other) + b'{"type":"attempt_output","tail":7}\n'
             with patch.object(type(life.lock), "holder", lambda lock, what: object()):
-                watching = asyncio.create_task(life._app().watch(run_id, seen))
+                watching = asyncio.create_task(life._app().runs.watch(run_id, seen))
                 while not seen.outputs:
                     await asyncio.sleep(0)
                 watching.cancel()
@@ -218,7 +218,7 @@ def test_who_watches_from_elsewhere_is_told_what_the_log_says_of_this_run_and_no
 
         life.shell.script["do a"] = write
         with patch.object(following, "LOOK_S", 0.005):
-            await life.app.commit(str(life.plan_id), KIM)
+            await life.app.runs.commit(str(life.plan_id), KIM)
 
     life.approve()
     asyncio.run(both())

@@ -26,7 +26,7 @@ def test_a_rerun_that_aborts_while_it_looks_what_can_be_kept_just_ends():
 
     life.shell.script["check kept"] = slow_look
     life.script(bad=1).approve()
-    life._execute(lambda: life.app.rerun(str(life.plan_id), KIM))
+    life._execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM))
     assert (life.status(), looks) == ("failed", ["begun", "ended"])
     life.expect(kept="cancelled", bad="failed")
 
@@ -51,7 +51,7 @@ def test_a_rerun_that_ends_before_a_look_has_even_begun_just_ends():
 
     life.script(bad=bad).approve()
     life.ledger.append = slow
-    life._execute(lambda: life.app.rerun(str(life.plan_id), KIM))
+    life._execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM))
     assert life.status() == "failed"
 
 
@@ -68,7 +68,7 @@ def test_what_a_contract_did_to_protected_files_is_put_back_when_the_run_is_canc
     life.shell.script["look"] = spoils_and_dies
     life.approve().run()
     assert life.crashed and life.states() == {"a": "verifying"}
-    asyncio.run(life.app.cancel_run(str(life.run_id()), KIM))
+    asyncio.run(life.app.runs.cancel_run(str(life.run_id()), KIM))
     assert life.workspace.documents["tests/a"] == b"assert a"
 
 

@@ -230,7 +230,7 @@ def test_a_broken_observer_changes_nothing():
     def observer(recorded):
         raise RuntimeError("observer")
 
-    report = asyncio.run(life.app.commit(str(life.plan_id), ROBOT, observer))
+    report = asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT, observer))
     assert report.status == "completed"
 
 
@@ -263,7 +263,7 @@ def settle(life: Scenario, *, limit: int = 10) -> None:
         run_id = life.run_id()
         if run_id is None:
             life.run()
-        elif (ended := life.app.run(run_id)).status in ("completed", "failed"):
+        elif (ended := life.app.runs.run(run_id)).status in ("completed", "failed"):
             life.report = ended  # it died right after the last word was recorded
             return
         else:
@@ -279,7 +279,7 @@ def settle(life: Scenario, *, limit: int = 10) -> None:
 def boundaries() -> int:
     life = with_contract(mixed()).approve()
     life.world.new_executor()
-    asyncio.run(life.app.commit(str(life.plan_id), ROBOT))
+    asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT))
     return life.world.boundaries
 
 
@@ -428,9 +428,9 @@ def test_robots_cannot_approve_answer_or_trust():
     life = Scenario(step("a", on_failure=Escalate())).script(a=1).approve().run()
     life.workspace.configuration_text = b"[run]\nconcurrency = 2\n"
     for work in (
-        life.app.approve(str(life.plan_id), ROBOT),
-        life.app.answer(f"{life.run_id()}/a", "pass", ROBOT),
-        life.app.trust(life.app.configuration()[1], ROBOT),
+        life.app.approvals.approve(str(life.plan_id), ROBOT),
+        life.app.answers.answer(f"{life.run_id()}/a", "pass", ROBOT),
+        life.app.approvals.trust(life.app.approvals.configuration()[1], ROBOT),
     ):
         with pytest.raises(Refused) as refused:
             asyncio.run(work)
@@ -496,11 +496,11 @@ def test_configuration_counts_only_once_trusted_and_a_change_voids_approvals():
         life.run()
     assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"], "an untrusted file must not allow anything"
     life.approve()
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     assert life.run().status() == "completed"
     denied = Scenario(step("a")).approve()
     denied.workspace.configuration_text = b'[policy]\ndeny = ["shell"]\n'
-    asyncio.run(denied.app.trust(denied.app.configuration()[1], KIM))
+    asyncio.run(denied.app.approvals.trust(denied.app.approvals.configuration()[1], KIM))
     with pytest.raises(Refused) as refused:
         denied.run()
     assert codes(refused) == ["E_POLICY_DENIED"]
@@ -600,7 +600,7 @@ def test_an_edit_that_happened_is_not_repeated_because_its_contract_is_broken_fo
         life.approve().crash_at(at).run()
         if not life.crashed:
             break
-        if life.run_id() is not None and life.app.run(life.run_id()).status == "stopped":
+        if life.run_id() is not None and life.app.runs.run(life.run_id()).status == "stopped":
             life.resume()
         assert life.toolbox.files.get("v") in (None, "x = 1", "x = 10"), f"killed at boundary {at}"
 
@@ -628,7 +628,7 @@ def test_a_sibling_that_makes_the_contract_hold_does_not_pass_an_edit_that_never
 def test_a_claim_needs_an_approver_whatever_policy_allows():
     life = Scenario(step("mail", idempotent=True))
     life.workspace.configuration_text = b'[policy]\nallow = ["opaque"]\n'
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     with pytest.raises(Refused) as refused:
         life.prepare().run()
     assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"]
@@ -638,12 +638,12 @@ def test_a_claim_needs_an_approver_whatever_policy_allows():
 def test_what_was_trusted_stays_in_force_whatever_becomes_of_the_file(after):
     life = Scenario(step("a", tool="list_files"))
     life.workspace.configuration_text = b'[policy]\ndeny = ["reads"]\n'
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     life.workspace.configuration_text = after
     with pytest.raises(Refused) as refused:
         life.prepare()
     assert codes(refused) == ["E_POLICY_DENIED"]
-    assert [problem.code for problem in life.app.settings()[2]] == ["W_CONFIG_UNTRUSTED"]
+    assert [problem.code for problem in life.app.workspace.settings()[2]] == ["W_CONFIG_UNTRUSTED"]
 
 
 def test_a_run_goes_on_only_in_the_directory_it_was_begun_in():
@@ -659,10 +659,10 @@ def test_preparing_twice_at_once_makes_one_lineage():
     life = Scenario(step("a"))
 
     async def both():
-        await asyncio.gather(*(life.app.prepare_plan(life.plan, KIM) for _ in range(8)))
+        await asyncio.gather(*(life.app.plans.prepare_plan(life.plan, KIM) for _ in range(8)))
 
     asyncio.run(both())
-    assert len(life.app.plans()) == 1
+    assert len(life.app.plans.all()) == 1
 
 
 def test_a_tool_that_breaks_fails_its_step_where_that_does_no_harm():
@@ -681,7 +681,7 @@ def test_stopping_in_the_last_step_still_ends_the_run():
     life = Scenario(step("a"))
 
     async def stopping(command):
-        life.app.stop()
+        life.app.runs.stop()
         return Finished(duration_ms=1, exit_code=0)
 
     life.script(a=stopping).approve().run()

@@ -49,14 +49,14 @@ def give(name: str = "give", lock: str = "db", **fields: Any) -> Step:
 def several(life: Scenario) -> Scenario:
     """Let many runs be at work in this workspace at once."""
     life.workspace.configuration_text = b"[run]\nwriters = 9\n"
-    _, digest = life.app.configuration()
-    asyncio.run(life.app.trust(digest, KIM))
+    _, digest = life.app.approvals.configuration()
+    asyncio.run(life.app.approvals.trust(digest, KIM))
     return life
 
 
 async def approved(life: Scenario, made: Plan) -> str:
-    prepared = await life.app.prepare_plan(made, KIM)
-    await life.app.approve(prepared.review.plan_id, KIM)
+    prepared = await life.app.plans.prepare_plan(made, KIM)
+    await life.app.approvals.approve(prepared.review.plan_id, KIM)
     return str(prepared.review.plan_id)
 
 
@@ -74,7 +74,7 @@ def holder(life: Scenario, lock: str = "db") -> str | None:
 
 
 def sound(life: Scenario) -> None:
-    assert life.app.auditing.verify().findings == ()
+    assert life.app.audits.verify().findings == ()
 
 
 def held_by_another() -> tuple[Scenario, str]:
@@ -83,7 +83,7 @@ def held_by_another() -> tuple[Scenario, str]:
     life.script(fails=1)
 
     async def another() -> RunReport:
-        return await life.app.commit(
+        return await life.app.runs.commit(
             await approved(life, plan(take(), step("fails", on_failure=Escalate()), title="Other")), KIM
         )
 
@@ -93,7 +93,7 @@ def held_by_another() -> tuple[Scenario, str]:
 
 
 def let_go(life: Scenario, run_id: str) -> None:
-    asyncio.run(life.app.cancel_run(run_id, KIM))
+    asyncio.run(life.app.runs.cancel_run(run_id, KIM))
 
 
 def stopping(app: App, at: type) -> Callable[[Recorded], None]:
@@ -101,7 +101,7 @@ def stopping(app: App, at: type) -> Callable[[Recorded], None]:
 
     def observe(recorded: Recorded) -> None:
         if isinstance(recorded.event, at):
-            app.stop()
+            app.runs.stop()
 
     return observe
 
@@ -111,7 +111,7 @@ def waiting(life: Scenario, made: Plan) -> str:
 
     async def until_it_waits() -> RunReport:
         app = life._app()
-        return await app.commit(await approved(life, made), KIM, stopping(app, AttemptWaiting))
+        return await app.runs.commit(await approved(life, made), KIM, stopping(app, AttemptWaiting))
 
     report = asyncio.run(until_it_waits())
     assert (report.status, [one.state for one in report.steps if one.id == "take"]) == ("stopped", ["waiting"])
@@ -152,7 +152,7 @@ def test_of_many_runs_one_at_a_time_has_the_lock(slow: bool, gives_back: bool):
         life.shell.script |= {f"do {name}": critical for name in names}
         end = [give()] if gives_back else []
         ids = [await approved(life, plan(take(timeout_ms=MINUTE), step(name), *end, title=name)) for name in names]
-        return await asyncio.gather(*(life._app().commit(one, KIM) for one in ids))
+        return await asyncio.gather(*(life._app().runs.commit(one, KIM) for one in ids))
 
     reports = asyncio.run(all_of_them())
     assert [report.status for report in reports] == ["completed"] * 5
@@ -170,22 +170,22 @@ def test_of_many_runs_one_at_a_time_has_the_lock(slow: bool, gives_back: bool):
 def test_whoever_waits_says_for_whom_and_says_it_anew_when_that_changes():
     life, other = held_by_another()
     run_id = waiting(life, plan(take(), title="Mine"))
-    first = life.app.run(run_id).steps[0]
+    first = life.app.runs.run(run_id).steps[0]
     assert first.waiting == f"waits for the lock `db`, which {other} holds"
     let_go(life, other)
 
     async def third() -> str:
         made = plan(take(), step("fails", on_failure=Escalate()), title="Third")
-        return str((await life._app().commit(await approved(life, made), KIM)).run_id)
+        return str((await life._app().runs.commit(await approved(life, made), KIM)).run_id)
 
     newer = asyncio.run(third())
     app = life._app()
-    asyncio.run(app.resume(run_id, stopping(app, AttemptWaiting)))
-    assert life.app.run(run_id).steps[0].waiting == f"waits for the lock `db`, which {newer} holds"
+    asyncio.run(app.runs.resume(run_id, stopping(app, AttemptWaiting)))
+    assert life.app.runs.run(run_id).steps[0].waiting == f"waits for the lock `db`, which {newer} holds"
     untils = {event.until for event in events(life, run_id, AttemptWaiting)}
     assert len(untils) == 1, "whoever holds it, its time is over at the same time"
     let_go(life, newer)
-    assert asyncio.run(life._app().resume(run_id)).status == "completed"
+    assert asyncio.run(life._app().runs.resume(run_id)).status == "completed"
     assert len(events(life, run_id, AttemptStarted)) == 1, "it went on waiting, and did not begin anew"
     sound(life)
 
@@ -194,14 +194,14 @@ def test_a_step_that_waits_takes_no_place():
     life, other = held_by_another()
 
     async def release(command: Command) -> Finished:
-        await life._app().cancel_run(other, KIM)
+        await life._app().runs.cancel_run(other, KIM)
         return Finished(duration_ms=1, exit_code=0)
 
     life.shell.script["do beside"] = release
 
     async def go() -> RunReport:
         made = plan(take(timeout_ms=MINUTE), step("beside", needs=()), concurrency=1, title="Mine")
-        return await life._app().commit(await approved(life, made), KIM)
+        return await life._app().runs.commit(await approved(life, made), KIM)
 
     assert asyncio.run(go()).status == "completed"
     sound(life)
@@ -219,7 +219,7 @@ def test_nobody_gives_back_what_another_run_holds():
     life, other = held_by_another()
 
     async def go() -> RunReport:
-        return await life._app().commit(await approved(life, plan(give(), title="Mine")), KIM)
+        return await life._app().runs.commit(await approved(life, plan(give(), title="Mine")), KIM)
 
     report = asyncio.run(go())
     assert (report.status, report.steps[0].error) == ("failed", "F_STEP_FAILED")
@@ -251,7 +251,7 @@ def test_a_timeout_is_one_instant_whatever_happens_in_between(made: Step, limit:
     before = life.clock.now()
     run_id = waiting(life, plan(made, title="Mine"))
     life.clock.advance(30_000)
-    report = asyncio.run(life._app().resume(run_id))
+    report = asyncio.run(life._app().runs.resume(run_id))
     (ended,) = events(life, run_id, AttemptEnded)
     assert (report.status, report.steps[0].error) == ("failed", "F_STEP_TIMEOUT")
     assert ended.outcome.duration_ms == limit == life.clock.now() - before
@@ -262,11 +262,11 @@ def test_time_that_was_over_while_nobody_was_there_is_over():
     life, other = held_by_another()
     run_id = waiting(life, plan(take(timeout_ms=MINUTE), title="Mine"))
     life.clock.advance(MINUTE + 1)
-    assert asyncio.run(life._app().resume(run_id)).steps[0].error == "F_STEP_TIMEOUT"
+    assert asyncio.run(life._app().runs.resume(run_id)).steps[0].error == "F_STEP_TIMEOUT"
     run_id = waiting(life, plan(take(timeout_ms=MINUTE), title="Again"))
     life.clock.advance(MINUTE + 1)
     let_go(life, other)
-    assert asyncio.run(life._app().resume(run_id)).status == "completed", "it is free, so nobody is kept from it"
+    assert asyncio.run(life._app().runs.resume(run_id)).status == "completed", "it is free, so nobody is kept from it"
 
 
 def test_the_failure_policy_says_what_follows_a_timeout():
@@ -274,7 +274,7 @@ def test_the_failure_policy_says_what_follows_a_timeout():
 
     async def go() -> RunReport:
         made = plan(take(timeout_ms=1000, on_failure=Retry(max_attempts=3, initial_delay_ms=500)), title="Mine")
-        return await life._app().commit(await approved(life, made), KIM)
+        return await life._app().runs.commit(await approved(life, made), KIM)
 
     report = asyncio.run(go())
     assert (report.status, report.steps[0].attempts) == ("failed", 3)
@@ -296,7 +296,7 @@ def test_two_runs_that_wait_for_each_other_are_parted_by_time():
 
     async def both() -> list[RunReport]:
         ids = [await approved(life, made) for made in (crosswise("x", "y", MINUTE), crosswise("y", "x", 2 * MINUTE))]
-        return await asyncio.gather(*(life._app().commit(one, KIM) for one in ids))
+        return await asyncio.gather(*(life._app().runs.commit(one, KIM) for one in ids))
 
     hasty, patient = asyncio.run(both())
     assert (hasty.status, hasty.steps[2].error) == ("failed", "F_STEP_TIMEOUT")
@@ -315,7 +315,7 @@ def asking(life: Scenario, to: str) -> Callable[[Recorded], None]:
     def observe(recorded: Recorded) -> None:
         if isinstance(recorded.event, AttemptWaiting):
             state, _, _ = Records(life.ledger).run(recorded.stream.removeprefix("run/"))  # type: ignore[arg-type]
-            tasks.append(asyncio.create_task(life.app._running._ask(state, to, KIM, "enough")))
+            tasks.append(asyncio.create_task(life.app.runs._control.ends._ask(state, to, KIM, "enough")))
 
     return observe
 
@@ -327,7 +327,7 @@ def test_a_run_that_only_waits_is_stopped_at_once(to: str, state: str):
 
     async def go() -> RunReport:
         made = plan(take(), step("after"), title="Mine")
-        return await life._app().commit(await approved(life, made), KIM, asking(life, to))
+        return await life._app().runs.commit(await approved(life, made), KIM, asking(life, to))
 
     report = asyncio.run(go())
     assert (report.status, report.steps[0].state) == (to, state)
@@ -335,7 +335,7 @@ def test_a_run_that_only_waits_is_stopped_at_once(to: str, state: str):
     if to == "paused":
         assert len(events(life, report.run_id, RunPaused)) == 1
         let_go(life, other)
-        assert asyncio.run(life._app().resume(report.run_id)).status == "completed"
+        assert asyncio.run(life._app().runs.resume(report.run_id)).status == "completed"
     else:
         assert "waited for the lock `db`" in report.steps[0].evidence
         assert holder(life) == other
@@ -353,11 +353,11 @@ def test_a_run_that_aborts_waits_no_longer(answered: bool):
     async def go() -> RunReport:
         app = life._app()
         observers = (stopping(app, AttemptWaiting),) if answered else ()
-        report = await app.commit(await approved(life, made), KIM, *observers)
+        report = await app.runs.commit(await approved(life, made), KIM, *observers)
         if answered:  # the next executor finds a run that is to be aborted and a step that waits
             assert [one.state.value for one in report.steps] == ["waiting", "escalated"]
-            await life.app.answer(report.questions[0].item, "abort", KIM)
-            report = await life._app().resume(report.run_id)
+            await life.app.answers.answer(report.questions[0].item, "abort", KIM)
+            report = await life._app().runs.resume(report.run_id)
         return report
 
     report = asyncio.run(go())
@@ -382,7 +382,7 @@ def test_every_end_of_a_run_gives_its_locks_back():
     nobody = ended["cancelled by somebody, with nobody at work"] = life(step("a", on_failure=Escalate())).script(a=1)
     nobody.run()
     assert holder(nobody) == holder(nobody, "files") == nobody.run_id(), "a run that waits for a person keeps its locks"
-    asyncio.run(nobody.app.cancel_run(str(nobody.run_id()), KIM))
+    asyncio.run(nobody.app.runs.cancel_run(str(nobody.run_id()), KIM))
     restored = ended["ended, because a copy was restored"] = life(step("a", on_failure=Escalate())).script(a=1).run()
     asyncio.run(_end_what_is_open(restored.ledger, KIM, restored.clock.now()))
     for how, one in ended.items():
@@ -399,7 +399,7 @@ def test_an_executor_that_is_asked_to_end_its_run_gives_its_locks_back():
 
     async def cancelled(command: Command) -> Finished:
         state, _, _ = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
-        await life.app._running._ask(state, "cancelled", KIM, "")
+        await life.app.runs._control.ends._ask(state, "cancelled", KIM, "")
         await asyncio.sleep(3600)
         raise AssertionError
 
@@ -411,7 +411,7 @@ def test_an_executor_that_is_asked_to_end_its_run_gives_its_locks_back():
 def test_a_paused_or_stopped_run_keeps_its_locks():
     life = Scenario(take(), step("a"), step("b")).approve().crash_at(12).run()
     assert life.crashed and holder(life) == life.run_id()
-    asyncio.run(life.app.pause(None, KIM))
+    asyncio.run(life.app.runs.pause(None, KIM))
     assert holder(life) == life.run_id()
 
 
@@ -419,9 +419,9 @@ def test_a_rerun_takes_its_locks_anew_and_keeps_what_it_can():
     life = Scenario(take(), step("a", contract="check a"), step("b"), give()).approve().script(b=1).run()
     assert (life.status(), holder(life)) == ("failed", None)
     life.shell.script.clear()
-    asyncio.run(life.app.approve(str(life.plan_id), KIM))
+    asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))
     former = life.run_id()
-    life._execute(lambda: life.app.rerun(str(former), KIM, again_from="b"))
+    life._execute(lambda: life.app.runs.rerun(str(former), KIM, again_from="b"))
     assert (life.status(), life.world.effects) == ("completed", ["a", "b"])
     assert [event.step for _, event in life.history() if isinstance(event, StepKept)] == ["a"]
     assert [what for what, _ in lock_events(life)] == ["taken", "released"] * 2
@@ -437,7 +437,7 @@ def test_a_crash_at_any_boundary_loses_no_lock_and_takes_none_twice(boundary: in
     life.crash_at(boundary).run()
     if life.run_id() is None:
         life.run()
-    while (report := life.app.run(str(life.run_id()))).status not in ("completed", "failed"):
+    while (report := life.app.runs.run(str(life.run_id()))).status not in ("completed", "failed"):
         assert {question.step for question in report.questions} <= {"b"}, "there is never a doubt about a lock"
         if report.questions:
             life.answer("b", "happened" if "b" in life.world.effects else "did-not")
@@ -456,14 +456,14 @@ def test_a_crash_while_it_waits_is_no_doubt(boundary: int):
 
     def go(dies_at: int | None, *observers: Callable[[Recorded], None]) -> None:
         mine = life.run_id()
-        if mine is not None and life.app.run(mine).status == "completed":
+        if mine is not None and life.app.runs.run(mine).status == "completed":
             return
         life.world.new_executor()
         life.world.dies_at = dies_at
         if mine is None:
-            life._execute(lambda: life.app.commit(str(life.plan_id), KIM, *observers))
+            life._execute(lambda: life.app.runs.commit(str(life.plan_id), KIM, *observers))
         else:
-            life._execute(lambda: life.app.resume(mine, *observers))
+            life._execute(lambda: life.app.runs.resume(mine, *observers))
 
     go(boundary, stopping(life.app, AttemptWaiting))
     if life.run_id() is None:
@@ -472,7 +472,7 @@ def test_a_crash_while_it_waits_is_no_doubt(boundary: int):
     go(boundary)
     go(None)
     run_id = str(life.run_id())
-    assert life.app.run(run_id).status == "completed"
+    assert life.app.runs.run(run_id).status == "completed"
     assert [run for what, run in lock_events(life) if what == "taken"] == [other, run_id]
     assert all(found.settle == "again" for found in events(life, run_id, DoubtFound))
     sound(life)
@@ -482,7 +482,7 @@ def test_a_run_that_waits_for_a_place_is_told_that_its_own_lock_is_what_holds_th
     life, first = held_by_another()
     second = waiting(life, plan(take()))
     life.lock.others = {second: Holder(name="other", pid=7), **{f"x{n}": Holder(name="x") for n in range(8)}}
-    asyncio.run(life.app.answer(f"{first}/fails", "retry", KIM))
+    asyncio.run(life.app.answers.answer(f"{first}/fails", "retry", KIM))
     life.script(fails=0)
     told: list[str] = []
 
@@ -491,6 +491,6 @@ def test_a_run_that_waits_for_a_place_is_told_that_its_own_lock_is_what_holds_th
         if len(told) == 2:
             life.lock.others.clear()
 
-    assert asyncio.run(life.app.resume(first, waiting=hear)).status == "completed"
+    assert asyncio.run(life.app.runs.resume(first, waiting=hear)).status == "completed"
     assert told[1].startswith(f"{second} waits for the lock `db`, which {first} itself holds")
     assert told[1].endswith(f"ordain pause {second}")

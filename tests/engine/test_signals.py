@@ -42,7 +42,7 @@ def shows(name: str, text: str) -> Step:
 
 
 def give(life: Scenario, key: str = "go", value: Any = None, by: Any = ROBOT) -> None:
-    asyncio.run(life.app.signal(key, by, value))
+    asyncio.run(life.app.signals.give(key, by, value))
 
 
 def stopped_waiting(life: Scenario) -> Scenario:
@@ -51,9 +51,9 @@ def stopped_waiting(life: Scenario) -> Scenario:
 
     def observe(recorded: Any) -> None:
         if isinstance(recorded.event, AttemptWaiting):
-            app.stop()
+            app.runs.stop()
 
-    life.report = asyncio.run(app.commit(str(life.plan_id), KIM, observe))
+    life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, observe))
     life.app = life._app()
     assert life.report.status == "stopped"
     return life
@@ -64,7 +64,7 @@ def events(life: Scenario, kind: type) -> list[Any]:
 
 
 def sound(life: Scenario) -> None:
-    assert life.app.auditing.verify().findings == ()
+    assert life.app.audits.verify().findings == ()
 
 
 def given_while_waiting(life: Scenario, **signal: Any) -> RunReport:
@@ -77,9 +77,9 @@ def given_while_waiting(life: Scenario, **signal: Any) -> RunReport:
             if isinstance(recorded.event, AttemptWaiting):
                 waits.set()
 
-        run = asyncio.create_task(life.app.commit(str(life.plan_id), KIM, observe))
+        run = asyncio.create_task(life.app.runs.commit(str(life.plan_id), KIM, observe))
         await waits.wait()
-        await life._app().signal(signal.get("key", "go"), ROBOT, signal.get("value"))
+        await life._app().signals.give(signal.get("key", "go"), ROBOT, signal.get("value"))
         return await asyncio.wait_for(run, PATIENCE_S)
 
     life.report = asyncio.run(both())
@@ -115,7 +115,7 @@ def test_once_given_it_is_there_for_every_step_and_the_newest_value_counts():
 
     async def meanwhile(command: Any) -> Any:
         for value in ("old", "new"):
-            await life._app().signal("go", ROBOT, value)
+            await life._app().signals.give("go", ROBOT, value)
         return None
 
     async def first(command: Any) -> Any:
@@ -155,7 +155,7 @@ def test_a_rerun_waits_for_a_signal_of_its_own():
     given_while_waiting(life)
     life.expect(wait="passed", fails="failed")
     life.approve()
-    report = asyncio.run(life.app.rerun(str(life.plan_id), KIM))
+    report = asyncio.run(life.app.runs.rerun(str(life.plan_id), KIM))
     assert [one.state for one in report.steps] == ["failed", "cancelled"]
     assert report.steps[0].error == "F_STEP_TIMEOUT"
 
@@ -226,7 +226,7 @@ def test_a_crash_at_any_boundary_leaves_no_doubt_about_a_wait(idempotent: bool |
         life.app = life._app()
         if life.run_id() is None:
             continue  # it died before there was a run
-        if life.app.run(str(life.run_id())).status != "completed":
+        if life.app.runs.run(str(life.run_id())).status != "completed":
             give(life)
             life.resume()
         if "after" in [event.step for event in events(life, DoubtFound)]:
@@ -241,11 +241,11 @@ async def _signalled_at_once(life: Scenario) -> None:
 
     def observe(recorded: Any) -> None:
         if isinstance(recorded.event, AttemptWaiting) and not given:
-            given.append(asyncio.ensure_future(life._app().signal("go", ROBOT)))
+            given.append(asyncio.ensure_future(life._app().signals.give("go", ROBOT)))
 
     given: list[Any] = []
     with contextlib.suppress(Crash):
-        await asyncio.wait_for(life.app.commit(str(life.plan_id), KIM, observe), PATIENCE_S)
+        await asyncio.wait_for(life.app.runs.commit(str(life.plan_id), KIM, observe), PATIENCE_S)
     await asyncio.gather(*given, return_exceptions=True)
 
 
@@ -254,14 +254,14 @@ async def _signalled_at_once(life: Scenario) -> None:
 
 def test_whoever_gives_it_is_told_who_hears_it():
     life = Scenario(wait(), wait("other", key="other", needs=())).approve()
-    report = asyncio.run(life.app.signal("go", ROBOT))
+    report = asyncio.run(life.app.signals.give("go", ROBOT))
     assert (report.count, report.heard_by, report.awaited_by) == (1, (), ())
     stopped_waiting(life)
-    report = asyncio.run(life.app.signal("go", ROBOT))
+    report = asyncio.run(life.app.signals.give("go", ROBOT))
     assert report.count == 2
     assert report.heard_by == (life.run_id(),)
     assert [(one.signal, one.step, one.executing) for one in report.awaited_by] == [("go", "wait", False)]
-    assert {one.signal for one in life.app.signals_awaited()} == {"go", "other"}
+    assert {one.signal for one in life.app.signals.awaited()} == {"go", "other"}
 
 
 def test_what_is_secret_in_a_value_is_kept_and_not_shown():
@@ -293,7 +293,7 @@ def test_two_who_give_it_at_once_are_both_heard():
     life = Scenario(wait()).approve()
 
     async def both() -> None:
-        await asyncio.gather(life._app().signal("go", ROBOT, "a"), life._app().signal("go", KIM, "b"))
+        await asyncio.gather(life._app().signals.give("go", ROBOT, "a"), life._app().signals.give("go", KIM, "b"))
 
     asyncio.run(both())
     given = [one.event for one in life.ledger.read("signal/go")]

@@ -55,15 +55,15 @@ def test_what_is_under_way_ends_and_is_judged_before_the_run_is_paused():
     seen: list[str] = []
 
     async def pause(run_id):
-        seen.append((await life.app.pause(run_id, ROBOT, "hold on")).status)
+        seen.append((await life.app.runs.pause(run_id, ROBOT, "hold on")).status)
 
     busy(life, "a", pause)
     life.run()
     life.lock.others.clear()
     assert seen == ["pausing"]
-    assert (life.app.run(str(life.run_id())).status, life.world.effects) == ("paused", ["a"])
+    assert (life.app.runs.run(str(life.run_id())).status, life.world.effects) == ("paused", ["a"])
     assert life.expect(a="passed", b="pending").history()[-1][1] == RunPaused(by=ROBOT, reason="hold on")
-    report = life.app.run(str(life.run_id()))
+    report = life.app.runs.run(str(life.run_id()))
     assert report.reason == "hold on" and "paused by robot" in (report.steps[1].waiting or "needs")
     assert life.resume().status() == "completed"
     assert life.world.effects == ["a", "b"]
@@ -72,7 +72,7 @@ def test_what_is_under_way_ends_and_is_judged_before_the_run_is_paused():
 def test_a_run_that_nobody_carries_out_is_paused_at_once_and_twice_is_once():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
     for _ in range(2):
-        report = asyncio.run(life.app.pause(None, KIM, ""))
+        report = asyncio.run(life.app.runs.pause(None, KIM, ""))
         assert report.status == "paused"
     assert events(life).count("RunPaused") == 1
     assert life.shell.swept[-1].endswith(f"/{life.run_id()}/"), "what the dead executor left is ended first"
@@ -82,7 +82,7 @@ def test_a_pause_that_was_asked_of_an_executor_that_died_does_not_stop_the_next(
     life = Scenario(step("a"), step("b")).approve()
 
     async def pause(run_id):
-        await life.app.pause(run_id, KIM)
+        await life.app.runs.pause(run_id, KIM)
         life.world.dead = True  # before it can heed it
 
     busy(life, "a", pause)
@@ -101,8 +101,8 @@ def test_an_executor_is_asked_to_end_its_run_and_does(status):
     life = Scenario(step("a"), step("b"), step("c", needs=())).approve()
 
     async def cancel(run_id):
-        state, _, _ = life.app._running._records.run(run_id)
-        await life.app._running._ask(state, status, ROBOT, "enough")
+        state, _, _ = life.app.runs._control._records.run(run_id)
+        await life.app.runs._control.ends._ask(state, status, ROBOT, "enough")
         await asyncio.sleep(3600)  # and goes on, unless it is ended
 
     busy(life, "a", cancel)
@@ -111,15 +111,15 @@ def test_an_executor_is_asked_to_end_its_run_and_does(status):
     assert life.report is not None and life.report.reason == "enough"
     assert life.history()[-1][1] == RunCancelled(by=ROBOT, reason="enough", status=status)
     assert life.expect(a="cancelled", b="cancelled", c="passed").world.effects == ["c"]
-    assert life.app.review(str(life.plan_id)).status == status
+    assert life.app.plans.review(str(life.plan_id)).status == status
 
 
 def test_a_cancellation_that_an_executor_did_not_live_to_heed_is_heeded_by_the_next():
     life = Scenario(step("a"), step("b")).approve()
 
     async def cancel(run_id):
-        state, _, _ = life.app._running._records.run(run_id)
-        await life.app._running._ask(state, "cancelled", KIM, "")
+        state, _, _ = life.app.runs._control._records.run(run_id)
+        await life.app.runs._control.ends._ask(state, "cancelled", KIM, "")
         life.world.dead = True
 
     busy(life, "a", cancel)
@@ -132,23 +132,23 @@ def test_a_cancellation_that_an_executor_did_not_live_to_heed_is_heeded_by_the_n
 
 def test_a_later_pause_does_not_undo_a_cancellation():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
-    state, _, _ = life.app._running._records.run(life.run_id())  # type: ignore[arg-type]
+    state, _, _ = life.app.runs._control._records.run(life.run_id())  # type: ignore[arg-type]
     for to in ("failed", "paused"):
-        asyncio.run(life.app._running._ask(state, to, KIM, to))
+        asyncio.run(life.app.runs._control.ends._ask(state, to, KIM, to))
     life.resume()
     assert (life.status(), life.report is not None and life.report.reason) == ("failed", "failed")
 
 
 def test_nobody_is_killed_who_was_only_asked(monkeypatch):
-    monkeypatch.setattr("ordain.app.runs.ANSWERING_S", 0)
+    monkeypatch.setattr("ordain.app.run_end.ANSWERING_S", 0)
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
     run_id = str(life.run_id())
     life.lock.others[run_id] = Holder(name=run_id, pid=7)
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.cancel_run(run_id, KIM))
+        asyncio.run(life.app.runs.cancel_run(run_id, KIM))
     problem = refused.value.problems[0]
     assert (problem.code, problem.command, life.lock.ended) == ("E_RUN_BUSY", f"ordain cancel {run_id} --take-over", [])
-    report = asyncio.run(life.app.cancel_run(run_id, KIM, take_over=True))
+    report = asyncio.run(life.app.runs.cancel_run(run_id, KIM, take_over=True))
     assert (report.status, life.lock.ended) == ("cancelled", [run_id])
 
 
@@ -168,14 +168,14 @@ def test_a_run_that_somebody_carries_out_is_not_taken_over_unasked():
     with pytest.raises(Refused) as refused:
         life.resume()
     assert (code(refused), life.lock.ended) == ("E_RUN_BUSY", [])
-    assert life.app.run(str(life.run_id())).status == "executing"
+    assert life.app.runs.run(str(life.run_id())).status == "executing"
 
 
 def test_one_that_gave_no_sign_of_life_is_stalled_and_taken_over():
     life = frozen(31 * MINUTE)
     run_id = str(life.run_id())
-    assert life.app.run(run_id).status == "stalled"
-    (item,) = life.app.inbox()
+    assert life.app.runs.run(run_id).status == "stalled"
+    (item,) = life.app.plans.inbox()
     assert (item.kind, item.commands) == ("stalled", (f"ordain resume {run_id}",))
     assert f"ordain cancel {run_id} --failed" in item.detail
     life.resume()
@@ -184,7 +184,7 @@ def test_one_that_gave_no_sign_of_life_is_stalled_and_taken_over():
 
 def test_one_is_taken_over_when_a_person_says_so():
     life = frozen()
-    asyncio.run(life.app.resume(None, take_over=True))
+    asyncio.run(life.app.runs.resume(None, take_over=True))
     assert life.lock.ended == [str(life.run_id())]
     assert events(life).count("ExecutorStarted") == 2
 
@@ -192,19 +192,22 @@ def test_one_is_taken_over_when_a_person_says_so():
 def test_a_stopped_run_that_nobody_resumes_is_stalled_after_a_while():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
     run_id = str(life.run_id())
-    assert life.app.run(run_id).status == "stopped"
-    assert [item.kind for item in life.app.inbox()] == ["stopped"]
+    assert life.app.runs.run(run_id).status == "stopped"
+    assert [item.kind for item in life.app.plans.inbox()] == ["stopped"]
     life.clock.advance(30 * MINUTE + 1)
-    assert (life.app.run(run_id).status, [item.kind for item in life.app.inbox()]) == ("stalled", ["stalled"])
-    report = asyncio.run(life.app.cancel_run(run_id, KIM, "nobody cares", status="failed"))
-    assert (report.status, life.app.inbox()) == ("failed", ())
+    assert (life.app.runs.run(run_id).status, [item.kind for item in life.app.plans.inbox()]) == (
+        "stalled",
+        ["stalled"],
+    )
+    report = asyncio.run(life.app.runs.cancel_run(run_id, KIM, "nobody cares", status="failed"))
+    assert (report.status, life.app.plans.inbox()) == ("failed", ())
 
 
 def test_neither_a_paused_run_nor_one_that_waits_for_a_person_is_stalled():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
-    asyncio.run(life.app.pause(None, KIM))
+    asyncio.run(life.app.runs.pause(None, KIM))
     life.clock.advance(30 * MINUTE + 1)
-    assert life.app.run(str(life.run_id())).status == "paused"
+    assert life.app.runs.run(str(life.run_id())).status == "paused"
 
 
 def test_an_executor_that_was_only_frozen_can_record_nothing_any_more():
@@ -215,7 +218,7 @@ def test_an_executor_that_was_only_frozen_can_record_nothing_any_more():
         life.lock.others.clear()
         life.lock._claimed.clear()
         life.lock._places = 0
-        await life._app().resume(run_id)  # somebody else, who has lost sight of us
+        await life._app().runs.resume(run_id)  # somebody else, who has lost sight of us
 
     busy(life, "a", meanwhile)
     with pytest.raises(Refused) as refused:
@@ -236,7 +239,7 @@ def test_a_run_waits_for_its_place_and_says_so():
         told.append(words)
 
     async def commit():
-        work = asyncio.create_task(life.app.commit(str(life.plan_id), KIM, waiting=waiting))
+        work = asyncio.create_task(life.app.runs.commit(str(life.plan_id), KIM, waiting=waiting))
         before = life.clock.now()
         while life.clock.now() < before + 10_000:
             await asyncio.sleep(0)
@@ -251,8 +254,8 @@ def test_a_run_waits_for_its_place_and_says_so():
 def test_as_many_runs_as_are_allowed_are_at_work_at_once():
     life = Scenario(step("a"))
     life.workspace.configuration_text = b"[run]\nwriters = 2\n"
-    _, digest = life.app.configuration()
-    asyncio.run(life.app.trust(digest, KIM))
+    _, digest = life.app.approvals.configuration()
+    asyncio.run(life.app.approvals.trust(digest, KIM))
     life.approve()
     life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
     assert life.run().status() == "completed"
@@ -268,7 +271,7 @@ def test_what_a_dead_executor_of_another_run_left_is_ended_first_and_what_a_livi
     life.shell.swept.clear()
     life.lock.others[dead] = Holder(name=dead, pid=7)
     life.workspace.configuration_text = b"[run]\nwriters = 2\n"
-    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
     life.approve().run()
     assert f"WS-0001/{dead}/" not in life.shell.swept
 
@@ -278,11 +281,11 @@ def test_a_pause_while_a_resume_waits_for_its_place_counts():
     life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
 
     async def resume():
-        work = asyncio.create_task(life.app.resume(None, waiting=lambda words: None))
+        work = asyncio.create_task(life.app.runs.resume(None, waiting=lambda words: None))
         before = life.clock.now()
         while life.clock.now() < before + 1_000:
             await asyncio.sleep(0)
-        await life._app().pause(None, ROBOT)
+        await life._app().runs.pause(None, ROBOT)
         life.lock.others.clear()
         return await work
 
@@ -299,14 +302,14 @@ def test_a_run_is_watched_to_its_end_by_somebody_else():
     watching: list[asyncio.Task[Any]] = []
 
     async def watch(run_id):
-        observer = life._app().watch(run_id, lambda recorded: seen.append(type(recorded.event).__name__))
+        observer = life._app().runs.watch(run_id, lambda recorded: seen.append(type(recorded.event).__name__))
         watching.append(asyncio.create_task(observer))
         await asyncio.sleep(0)
 
     busy(life, "a", watch)
 
     async def both():
-        await life.app.commit(str(life.plan_id), KIM)
+        await life.app.runs.commit(str(life.plan_id), KIM)
         return await watching[0]
 
     report = asyncio.run(both())
@@ -315,15 +318,15 @@ def test_a_run_is_watched_to_its_end_by_somebody_else():
 
 def test_watching_a_run_that_nobody_carries_out_ends_at_once():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
-    assert asyncio.run(life.app.watch(None)).status == "stopped"
+    assert asyncio.run(life.app.runs.watch(None)).status == "stopped"
 
 
 # --- Running again ---------------------------------------------------------------------------------------------------
 
 
 def again(life: Scenario, again_from: str | None = None) -> Scenario:
-    asyncio.run(life.app.approve(str(life.plan_id), KIM))
-    return life._execute(lambda: life.app.rerun(str(life.plan_id), KIM, again_from=again_from))
+    asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))
+    return life._execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM, again_from=again_from))
 
 
 def graph() -> Scenario:
@@ -384,7 +387,7 @@ def test_a_run_that_failed_goes_on_from_where_it_failed_and_keys_stay_the_same()
 def test_a_rerun_wants_an_approval_of_its_own():
     life = graph().run()
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.rerun(str(life.run_id()), KIM))
+        asyncio.run(life.app.runs.rerun(str(life.run_id()), KIM))
     assert code(refused) == "E_APPROVAL_SPENT"
 
 
@@ -394,9 +397,9 @@ def test_only_the_newest_run_is_done_again_and_only_a_person_skips_what_nobody_c
     again(life)
     life.approve()
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.rerun(str(old), KIM, again_from="c"))
+        asyncio.run(life.app.runs.rerun(str(old), KIM, again_from="c"))
     assert code(refused) == "E_RUN_OLD"
-    life._execute(lambda: life.app.rerun(str(life.plan_id), ROBOT, again_from="c"))
+    life._execute(lambda: life.app.runs.rerun(str(life.plan_id), ROBOT, again_from="c"))
     assert (kept(life), begun(life)) == (["a", "d"], ["b", "c"])
 
 
@@ -419,28 +422,28 @@ def test_a_rerun_of_what_has_not_ended_or_of_a_step_that_is_not_there_is_refused
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
     for ref, again_from, wanted in ((life.run_id(), None, "E_RUN_OPEN"),):
         with pytest.raises(Refused) as refused:
-            asyncio.run(life.app.rerun(str(ref), KIM, again_from=again_from))
+            asyncio.run(life.app.runs.rerun(str(ref), KIM, again_from=again_from))
         assert code(refused) == wanted
     life = graph().run()
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.rerun(str(life.plan_id), KIM, again_from="bb"))
+        asyncio.run(life.app.runs.rerun(str(life.plan_id), KIM, again_from="bb"))
     assert code(refused) == "E_RUN_STEP"
     life = Scenario(step("a")).approve()
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.rerun(str(life.plan_id), KIM))
+        asyncio.run(life.app.runs.rerun(str(life.plan_id), KIM))
     assert code(refused) == "E_RUN_NOT_FOUND"
 
 
 @pytest.mark.parametrize("boundary", range(1, 30))
 def test_a_rerun_survives_a_crash_at_every_boundary(boundary):
     life = graph().run()
-    asyncio.run(life.app.approve(str(life.plan_id), KIM))
+    asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))
     former = life.run_id()
     life.crash_at(boundary)
-    life._execute(lambda: life.app.rerun(str(former), KIM))
+    life._execute(lambda: life.app.runs.rerun(str(former), KIM))
     if life.run_id() == former:
-        life._execute(lambda: life.app.rerun(str(former), KIM))
-    while (report := life.app.run(str(life.run_id()))).status != "completed":
+        life._execute(lambda: life.app.runs.rerun(str(former), KIM))
+    while (report := life.app.runs.run(str(life.run_id()))).status != "completed":
         for question in report.questions:
             life.answer(question.step, "happened" if life.world.effects.count(question.step) > 1 else "did-not")
         life.resume()
@@ -467,8 +470,8 @@ def test_only_what_the_beginning_names_can_be_kept():
 
 def test_nothing_can_be_asked_of_a_run_that_has_ended():
     life = Scenario(step("a")).approve().run()
-    state, _, _ = life.app._running._records.run(life.run_id())  # type: ignore[arg-type]
+    state, _, _ = life.app.runs._control._records.run(life.run_id())  # type: ignore[arg-type]
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app._running._ask(state, "paused", KIM, ""))
+        asyncio.run(life.app.runs._control.ends._ask(state, "paused", KIM, ""))
     assert code(refused) == "E_RUN_ENDED"
     assert not any(isinstance(one.event, StopAsked) for one in life.ledger.read(state.lineage))

@@ -65,11 +65,11 @@ class Machine:
         life.world.new_executor()
 
     def commit(self, **fate) -> None:
-        self.process(lambda app: app.approve(str(self.life.plan_id), KIM))
-        self.process(lambda app: app.commit(str(self.life.plan_id), KIM), **fate)
+        self.process(lambda app: app.approvals.approve(str(self.life.plan_id), KIM))
+        self.process(lambda app: app.runs.commit(str(self.life.plan_id), KIM), **fate)
 
     def resume(self, **fate) -> None:
-        self.process(lambda app: app.resume(None), **fate)
+        self.process(lambda app: app.runs.resume(None), **fate)
 
     def waited(self) -> float:
         """How long it really was from the failure to the next attempt."""

@@ -101,7 +101,7 @@ def test_what_nobody_can_tell_is_done_once_or_asked_about(tool, args):
         life = fresh().crash_at(at).run()
         if not life.crashed:
             break
-        while life.run_id() is None or life.app.run(life.run_id()).status not in ("completed", "failed"):
+        while life.run_id() is None or life.app.runs.run(life.run_id()).status not in ("completed", "failed"):
             life = life.run() if life.run_id() is None else life.resume()
             assert life.report is not None
             for question in life.report.questions:
@@ -137,7 +137,7 @@ def test_a_move_or_delete_with_a_good_contract_settles_itself(tool, args, left):
         killed += 1
         if life.run_id() is None:
             life.run()
-        elif life.app.run(life.run_id()).status != "completed":
+        elif life.app.runs.run(life.run_id()).status != "completed":
             life.resume()
         life.expect(a="passed")
         assert life.toolbox.files == left

@@ -37,9 +37,9 @@ def stopped_waiting(life: Scenario) -> Scenario:
 
     def observe(recorded: Any) -> None:
         if isinstance(recorded.event, AttemptWaiting):
-            app.stop()
+            app.runs.stop()
 
-    life.report = asyncio.run(app.commit(str(life.plan_id), KIM, observe))
+    life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, observe))
     life.app = life._app()
     assert life.report.status == "stopped"
     return life
@@ -59,10 +59,10 @@ def test_it_goes_on_when_the_file_is_there():
         if isinstance(recorded.event, AttemptWaiting):
             life.workspace.documents["out/report"] = b"done"
 
-    report = asyncio.run(asyncio.wait_for(life.app.commit(str(life.plan_id), KIM, observe), 20))
+    report = asyncio.run(asyncio.wait_for(life.app.runs.commit(str(life.plan_id), KIM, observe), 20))
     assert (report.status, life.world.effects) == ("completed", ["after"])
     assert [one.reason for one in events(life, AttemptWaiting)] == ["the file `out/report`"]
-    assert life.app.auditing.verify().findings == ()
+    assert life.app.audits.verify().findings == ()
 
 
 def test_what_came_while_nobody_carried_the_run_out_is_found():

@@ -37,7 +37,7 @@ class Site:
     def trust(self, text: str) -> None:
         (self.path / "ordain.toml").write_text(text)
         app = open_at_terminal(self.path, exact=True)
-        asyncio.run(app.trust(app.configuration()[1], KIM))
+        asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
         asyncio.run(app.close())
 
     def gateway(self, *args: str, era: str = LEGACY) -> Pipe:
@@ -53,7 +53,7 @@ class Site:
     def refused(self) -> list[tuple[str, str, str]]:
         """The refusals that a person can look up: whose, by which code, about what."""
         app = open_at_terminal(self.path, exact=True)
-        found = [(one.event.by.name, one.event.code, one.event.subject) for one in app.refusals()]  # type: ignore[union-attr]
+        found = [(one.event.by.name, one.event.code, one.event.subject) for one in app.refusals.newest()]  # type: ignore[union-attr]
         asyncio.run(app.close())
         return found
 

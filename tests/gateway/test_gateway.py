@@ -266,7 +266,7 @@ def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site
 
         async def approve() -> None:
             app = open_at_terminal(site.path, exact=True)
-            await app.approve(plan, KIM)
+            await app.approvals.approve(plan, KIM)
             await app.close()
 
         asyncio.run(approve())

@@ -85,9 +85,9 @@ CYCLE["again"] = CYCLE
 def test_a_plan_that_could_not_be_read_again_is_refused_and_nothing_is_recorded(workspace: Workspace, made: Any):
     app = open_workspace(workspace.path, exact=True)
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.prepare_plan(made, AGENT))
+        asyncio.run(app.plans.prepare_plan(made, AGENT))
     assert {problem.code for problem in refused.value.problems} == {"E_PLAN_TYPE"}
-    assert (app.plan_count(), app.plans()) == (0, ())
+    assert (app.plans.plan_count(), app.plans.all()) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_plan_that_could_not_be_read_again_is_refused_and_nothing_is_recorded(
 def test_a_refusal_names_step_and_field(workspace: Workspace, fields: dict[str, Any], said: str):
     app = open_workspace(workspace.path, exact=True)
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.prepare_plan(plan(step("first"), step_with(**fields)), AGENT))
+        asyncio.run(app.plans.prepare_plan(plan(step("first"), step_with(**fields)), AGENT))
     (problem,) = refused.value.problems
     assert problem.where is not None
     assert (problem.where.step, said in problem.detail) == ("a", True)
@@ -115,7 +115,7 @@ def record_unreadable(workspace: Workspace, expires_in_ms: int = 3_600_000) -> s
     data = msgspec.json.Encoder(order="sorted").encode(body)
     identity = PlanId("plan:" + digest(PLAN_TYPE, data))
     app = open_workspace(workspace.path, exact=True)
-    now = Instant(app.now())
+    now = Instant(app.workspace.now())
     event = PlanPrepared(
         plan_id=identity, plan=msgspec.Raw(data), document=None, document_sha256=None, by=AGENT,
         expires_at=Instant(now + expires_in_ms),
@@ -157,18 +157,18 @@ def test_one_unreadable_plan_hides_no_other_and_can_be_taken_back(workspace: Wor
 def test_what_ran_out_of_time_unread_stops_no_proposal(workspace: Workspace):
     record_unreadable(workspace, expires_in_ms=-1)
     app = open_workspace(workspace.path, exact=True)
-    assert asyncio.run(app.expire_overdue()) == 1
-    assert asyncio.run(app.prepare_plan(Plan.build("Good").step("a", run="true").done(), AGENT)).lineage
-    assert [line.status for line in app.plans()] == ["expired", "proposed"]
+    assert asyncio.run(app.plans.expire_overdue()) == 1
+    assert asyncio.run(app.plans.prepare_plan(Plan.build("Good").step("a", run="true").done(), AGENT)).lineage
+    assert [line.status for line in app.plans.all()] == ["expired", "proposed"]
 
 
 def test_an_agent_sees_its_other_plans(workspace: Workspace):
     app = open_workspace(workspace.path, exact=True)
-    asyncio.run(app.prepare_plan(Plan.build("Good").step("x", run="true").done(), AGENT))
+    asyncio.run(app.plans.prepare_plan(Plan.build("Good").step("x", run="true").done(), AGENT))
     asyncio.run(app.close())
     record_unreadable(workspace)
     app = open_workspace(workspace.path, exact=True)
-    assert [line.status for line in app.lines(app.owned(AGENT))] == ["proposed", "unreadable"]
+    assert [line.status for line in app.plans.lines(app.plans.owned(AGENT))] == ["proposed", "unreadable"]
 
 
 def crowd(count: int) -> list[Step]:
@@ -186,9 +186,9 @@ def test_dependencies_beyond_the_limit_are_refused_before_anything_is_made_of_th
     app = open_workspace(workspace.path, exact=True)
     crowded = plan(*crowd(633))
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.prepare_plan(crowded, AGENT))
+        asyncio.run(app.plans.prepare_plan(crowded, AGENT))
     assert [problem.code for problem in refused.value.problems] == ["E_PLAN_TOO_MANY_EDGES"]
-    report = app.lint(canonical_bytes(crowded), "x.json")
+    report = app.plans.lint(canonical_bytes(crowded), "x.json")
     assert [problem.code for problem in report.problems] == ["E_PLAN_TOO_MANY_EDGES"]
 
 

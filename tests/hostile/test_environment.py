@@ -117,8 +117,8 @@ def test_60_variables_and_search_paths_are_as_sealed_or_the_start_is_refused(
         "### 2. Ask\n\n**run:** env -0 > seen3 && test -e wanted\n**on_fail:** escalate\n",
     )
     app = open_at_terminal(workspace.path, exact=True)
-    ref = asyncio.run(app.prepare((workspace.path / "plan.md").read_bytes(), "plan.md", KIM)).review.plan_id
-    asyncio.run(app.approve(ref, KIM))
+    ref = asyncio.run(app.plans.prepare((workspace.path / "plan.md").read_bytes(), "plan.md", KIM)).review.plan_id
+    asyncio.run(app.approvals.approve(ref, KIM))
 
     def refuses_other_secrets(app: App, code: str, start: Any) -> None:
         for name in SECRETS:
@@ -135,17 +135,17 @@ def test_60_variables_and_search_paths_are_as_sealed_or_the_start_is_refused(
         return {name: value for name, value in given.items() if name in (*PLAIN, *SECRETS)}
 
     surround("commit", f"{evil}:{PATH}")
-    refuses_other_secrets(app, "E_PLAN_STALE_BASE", lambda app: app.commit(ref, BOT))
-    report = asyncio.run(app.commit(ref, BOT))
+    refuses_other_secrets(app, "E_PLAN_STALE_BASE", lambda app: app.runs.commit(ref, BOT))
+    report = asyncio.run(app.runs.commit(ref, BOT))
     assert report.status == "waiting", report
     assert [seen("seen1"), seen("seen2"), seen("seen3")] == [sealed] * 3
 
     for word, path in (("answer", str(evil)), (None, None), ("resume", f".::{evil}"), ("again", "")):
         surround(word, path)
         app = open_at_terminal(workspace.path, exact=True)
-        report = asyncio.run(app.answer(report.questions[0].item, "retry", KIM))
-        refuses_other_secrets(app, "E_RUN_ENVIRONMENT", lambda app: app.resume(None))
-        report = asyncio.run(app.resume(report.run_id))
+        report = asyncio.run(app.answers.answer(report.questions[0].item, "retry", KIM))
+        refuses_other_secrets(app, "E_RUN_ENVIRONMENT", lambda app: app.runs.resume(None))
+        report = asyncio.run(app.runs.resume(report.run_id))
         assert report.status == "waiting" and seen("seen3") == sealed, word
     assert not (tmp_path / "ran").exists()
 
@@ -183,12 +183,12 @@ def test_an_agent_is_the_one_that_was_approved_with_its_own_home(
         monkeypatch.setenv(name, value)
     step = {"id": "s", "timeout_ms": 20_000, **task()}
     app = open_at_terminal(workspace.path, exact=True)
-    ref = asyncio.run(app.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
-    asyncio.run(app.approve(ref, KIM))
+    ref = asyncio.run(app.plans.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
+    asyncio.run(app.approvals.approve(ref, KIM))
     evil = planted(tmp_path / "evil", "coder")
     for name, value in {"PATH": f"{evil}:{PATH}", "HOME": str(tmp_path / "other"), "STAGE": "production"}.items():
         monkeypatch.setenv(name, value)
-    report = asyncio.run(open_at_terminal(workspace.path, exact=True).commit(ref, BOT))
+    report = asyncio.run(open_at_terminal(workspace.path, exact=True).runs.commit(ref, BOT))
     assert report.status == "completed", report
     assert (workspace.path / "said").read_text() == "from home\ntest 0123456789\n"
     assert not (tmp_path / "ran").exists()
@@ -206,13 +206,13 @@ def test_a_tool_server_is_the_one_that_was_approved(
     monkeypatch.setenv("PATH", f"{tmp_path}/good:{PATH}")
     step = {"id": "s", "action": {"type": "tool", "tool": "box", "operation": "environment", "args": {}}}
     app = open_at_terminal(workspace.path, exact=True)
-    ref = asyncio.run(app.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
-    asyncio.run(app.approve(ref, KIM))
+    ref = asyncio.run(app.plans.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
+    asyncio.run(app.approvals.approve(ref, KIM))
     asyncio.run(app.close())
     monkeypatch.setenv("PATH", f"{tmp_path}/evil:{PATH}")
     monkeypatch.setenv("STAGE", "production")
     app = open_at_terminal(workspace.path, exact=True)
-    report = asyncio.run(app.commit(ref, BOT))
+    report = asyncio.run(app.runs.commit(ref, BOT))
     asyncio.run(app.close())
     said = report.steps[0].output_tail
     assert report.status == "completed" and "THIS_IS_GOOD" in said, report
@@ -326,8 +326,8 @@ def test_what_was_begun_before_is_approved_again_or_told(workspace: Workspace, m
         assert committed(workspace, short)["error"]["code"] == "E_PLAN_STALE_BASE"
         old.setattr(Gate, "_refuse_unfit_preparation", lambda *given: None)
         app = open_at_terminal(workspace.path)
-        report = asyncio.run(app.commit(short, KIM))
-        asyncio.run(app.answer(report.questions[0].item, "retry", KIM))
+        report = asyncio.run(app.runs.commit(short, KIM))
+        asyncio.run(app.answers.answer(report.questions[0].item, "retry", KIM))
     done = workspace.ordain("robot", "resume", report.run_id)
     told = json.loads(done.out)
     assert [problem["code"] for problem in told["problems"]] == ["W_RUN_UNSEALED"]
@@ -362,6 +362,6 @@ def test_a_secret_is_sealed_and_never_recorded(workspace: Workspace, monkeypatch
     monkeypatch.setenv("DATABASE_URL", "postgres://kim:battery-staple@db/x")
     workspace.approved("small.plan.md")
     app = open_at_terminal(workspace.path)
-    events = b"".join(msgspec.json.encode(one.event) for one in app.log("small.plan.md"))
+    events = b"".join(msgspec.json.encode(one.event) for one in app.plans.log("small.plan.md"))
     assert b'"API_KEY"' in events and b'"DATABASE_URL"' in events and b'"PATH"' in events
     assert b"correct-horse" not in events and b"battery-staple" not in events

@@ -119,13 +119,13 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
     app = open_at_terminal(workspace.path, exact=True)
     with monkeypatch.context() as older:
         older.setattr("ordain.app.runs.RunStarted", lambda **given: RunStarted(**{**given, "tools": None}))
-        plan = asyncio.run(app.prepare((workspace.path / "look.plan.md").read_bytes(), "look.plan.md", KIM))
-        assert asyncio.run(app.commit(plan.review.plan_id, KIM)).status == "completed"
+        plan = asyncio.run(app.plans.prepare((workspace.path / "look.plan.md").read_bytes(), "look.plan.md", KIM))
+        assert asyncio.run(app.runs.commit(plan.review.plan_id, KIM)).status == "completed"
     assert workspace.ordain("run", "look.plan.md").status == 0
     tools = app._here.ports.toolbox.definitions()
     other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)  # which has to be asked for
     monkeypatch.setattr(type(app._here.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
-    found = app.auditing.verify()
+    found = app.audits.verify()
     app.let_go()
     assert found.good and [run.policy for run in found.runs] == ["cannot be re-checked", "allowed"]
     lines = [line for line in audit_lines(found, frozenset(), Style(False)) if line.startswith("  RUN-")]
@@ -142,13 +142,13 @@ def test_a_run_is_judged_by_the_definitions_that_were_recorded_with_it(
     tools = app._here.ports.toolbox.definitions()
     other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)  # as a later version may have it
     monkeypatch.setattr(type(app._here.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
-    found = app.auditing.verify()
+    found = app.audits.verify()
     assert found.good, "a run that was good when it was started is judged by today's tools"
     assert found.runs[0].policy == "allowed"
-    (started,) = [one.event for one in app.log(app.plans()[0].lineage) if isinstance(one.event, RunStarted)]
+    (started,) = [one.event for one in app.plans.log(app.plans.all()[0].lineage) if isinstance(one.event, RunStarted)]
     assert started.tools is not None and set(started.tools) == {"read_file"}
-    rules: Rules = app.auditing.rules()
-    plan = app.review(app.plans()[0].plan_id).plan
+    rules: Rules = app.audits.rules()
+    plan = app.plans.review(app.plans.all()[0].plan_id).plan
     assert rules.unasked(plan, None, None) is None, "what an older version recorded cannot be judged"
     assert rules.unasked(plan, None, {"read_file": other}) is False
     app.let_go()

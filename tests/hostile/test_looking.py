@@ -84,7 +84,7 @@ def test_the_oracle_would_tell(private: Path) -> None:
 def test_no_other_channel_runs_anything(workspace: Workspace, private: Path, channel: Channel | None) -> None:
     app = open_at_terminal(workspace.path)
     by = Principal(name="agent", channel=channel) if channel is not None else None
-    seen = asyncio.run(app.simulate_document(ORACLE.replace("FILE", str(private)).encode(), by=by))
+    seen = asyncio.run(app.plans.simulate_document(ORACLE.replace("FILE", str(private)).encode(), by=by))
     assert {step.contract.verdict for step in seen.steps if step.contract is not None} == {None}
 
 
@@ -269,7 +269,7 @@ def test_a_reader_who_does_not_know_the_secret_does_not_learn_it(workspace: Work
     for words in (("--json",), ()):
         assert "a [redacted DEPLOY_TOKEN] b" in workspace.ordain("show", told, "--output", "tell", *words).out
     app = open_at_terminal(workspace.path)
-    assert b"".join(app.output(told, "tell")[1]) == b"a [redacted DEPLOY_TOKEN] b"
+    assert b"".join(app.runs.output(told, "tell")[1]) == b"a [redacted DEPLOY_TOKEN] b"
     for words in (("show", told), ("log", told), ("show", told, "--verbose")):
         assert KNOWN not in workspace.ordain(*words).out, words
     assert KNOWN not in "".join(file.read_text() for file in (workspace.path / ".ordain/runs").iterdir())
@@ -281,7 +281,7 @@ def test_exact_bytes_are_for_a_person_at_a_terminal(workspace: Workspace, told: 
         assert (seen.status, "E_EXACT_CHANNEL" in seen.out + seen.err) == (2, True)
     assert not (workspace.path / "stolen").exists()
     with pytest.raises(Refused):
-        open_workspace(workspace.path).exact_output(told, "tell", Principal(name="x", channel=Channel.TERMINAL))
+        open_workspace(workspace.path).runs.exact_output(told, "tell", Principal(name="x", channel=Channel.TERMINAL))
     workspace.at_terminal("show", told, "--output", "tell", "-o", "mine")
     assert (workspace.path / "mine").read_text() == f"a {KNOWN} b"
 
@@ -298,28 +298,28 @@ def test_a_principal_cannot_answer_for_itself_that_it_is_a_person(
     assert workspace.ordain("stop").status == 0
     app, kim = open_workspace(workspace.path), Kim(name="kim", channel=Channel.LIBRARY)
     for attempt in (
-        lambda: app.exact_output(told, "tell", kim),
-        lambda: app.auditing.backup(tmp_path / "copy.db", kim),
-        lambda: asyncio.run(app.stopping.lift(kim)),
+        lambda: app.runs.exact_output(told, "tell", kim),
+        lambda: app.audits.backup(tmp_path / "copy.db", kim),
+        lambda: asyncio.run(app.stops.lift(kim)),
     ):
         with pytest.raises(Refused, match="E_APPROVAL_CHANNEL"):
             attempt()
-    assert app.stopping.in_force() and not (tmp_path / "copy.db").exists()
+    assert app.stops.in_force() and not (tmp_path / "copy.db").exists()
 
 
 def test_of_an_output_that_an_older_version_recorded_only_the_redacted_end_is_shown(
     workspace: Workspace, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = open_at_terminal(workspace.path)
-    state, *rest = app._records.run(told)
+    state, *rest = app._here.records.run(told)
     record = state.steps[StepId("tell")]
     assert record.outcome is not None and record.outcome.hidden
     record.outcome = msgspec.structs.replace(record.outcome, hidden=None)  # as 0.1 recorded it
     monkeypatch.setattr("ordain.records.records.Records.run", lambda self, run_id: (state, *rest))
-    found, parts = app.output(told, "tell")
+    found, parts = app.runs.output(told, "tell")
     shown = b"".join(parts)
     assert shown == b"a [redacted DEPLOY_TOKEN] b" and found.kept_bytes == len(shown)
-    assert b"".join(app.exact_output(told, "tell", KIM)[1]) == f"a {KNOWN} b".encode()
+    assert b"".join(app.runs.exact_output(told, "tell", KIM)[1]) == f"a {KNOWN} b".encode()
     app.let_go()
 
 
@@ -356,7 +356,7 @@ def test_a_backup_has_them_for_a_person_and_where_the_user_says_so(
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr("ordain.adapters.process.host.account_home", lambda: str(tmp_path))
     robot = Principal(name="cron", channel=Channel.ROBOT)
-    assert open_workspace(workspace.path).auditing.backup(tmp_path / "scheduled.db", robot)[1]
+    assert open_workspace(workspace.path).audits.backup(tmp_path / "scheduled.db", robot)[1]
     for name in ("mine.db", "scheduled.db"):
         assert KNOWN.encode() in (tmp_path / name).read_bytes()
 

@@ -329,7 +329,7 @@ def test_an_installed_module_imports_nothing_from_the_workspace(site: Site, monk
     monkeypatch.syspath_prepend(str(site.path))
     monkeypatch.syspath_prepend(str(site.outside))
     app = open_workspace(site.path)
-    _, problems = app._here.found_tools(app.settings()[0])
+    _, problems = app._here.found_tools(app.workspace.settings()[0])
     asyncio.run(app.close())
     assert "in the workspace" in problems["mine"].detail
     assert site.is_clean()
@@ -347,9 +347,9 @@ def run_plan(site: Site, text: str) -> str:
     app = open_at_terminal(site.path)
 
     async def life() -> str:
-        prepared = await app.prepare(text.encode(), "tell.plan.md", KIM)
-        await app.approve(prepared.review.plan_id, KIM)
-        report = await app.commit(prepared.review.plan_id, KIM)
+        prepared = await app.plans.prepare(text.encode(), "tell.plan.md", KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
+        report = await app.runs.commit(prepared.review.plan_id, KIM)
         await app.close()
         return str(report.status)
 

@@ -66,7 +66,7 @@ class Ran(NamedTuple):
     def events(self) -> list[Event]:
         app = open_at_terminal(self.workspace, exact=True)
         try:
-            return [recorded.event for recorded in app.log(self.run_id)]
+            return [recorded.event for recorded in app.plans.log(self.run_id)]
         finally:
             asyncio.run(app.close())
 
@@ -105,8 +105,8 @@ def approved(workspace: Path, *steps: dict[str, object], **fields: object) -> st
     async def life() -> str:
         app = open_at_terminal(workspace, exact=True)
         try:
-            prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
-            await app.approve(prepared.review.plan_id, KIM)
+            prepared = await app.plans.prepare(msgspec.json.encode(tree), None, KIM)
+            await app.approvals.approve(prepared.review.plan_id, KIM)
             return str(prepared.review.plan_id)
         finally:
             await app.close()
@@ -138,7 +138,7 @@ def runs(command: str, contract: str | None = None, **fields: object) -> dict[st
 def audited(workspace: Path) -> bool:
     app = open_at_terminal(workspace, exact=True)
     try:
-        return app.auditing.verify().good
+        return app.audits.verify().good
     finally:
         asyncio.run(app.close())
 
@@ -198,7 +198,7 @@ def test_inside_another_program_an_unmarked_daemon_cannot_be_told_from_its_own_c
     async def life() -> str:
         app = open_at_terminal(workspace, exact=True)
         try:
-            return (await app.commit(plan_id, KIM)).status
+            return (await app.runs.commit(plan_id, KIM)).status
         finally:
             await app.close()
 
@@ -399,7 +399,7 @@ def test_as_much_as_may_be_is_kept_whole_in_bounded_memory(workspace: Path) -> N
 def kept(ran: Ran) -> bytes:
     """The exact bytes, as a person at a terminal has them."""
     app = open_at_terminal(ran.workspace, exact=True)
-    return b"".join(app.exact_output(ran.run_id, "s1", KIM)[1])
+    return b"".join(app.runs.exact_output(ran.run_id, "s1", KIM)[1])
 
 
 # --- A full disk ------------------------------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ def test_what_an_agent_says_at_length_is_kept_like_any_long_output(
     (outcome,) = carried.outcomes
     assert (outcome.error, outcome.output_bytes) == (None, said) and len(outcome.output_tail) < 10_000
     app = open_at_terminal(tmp_path / "ws", exact=True)
-    assert sum(map(len, app.output(carried.report.run_id, "s1")[1])) == said
+    assert sum(map(len, app.runs.output(carried.report.run_id, "s1")[1])) == said
     asyncio.run(app.close())
 
 

@@ -169,10 +169,10 @@ def test_calls_are_refused_in_every_mode(workspace: Workspace, mode: str) -> Non
     assert "E_STOPPED" in hook()
     app = open_at_terminal(workspace.path)
     with pytest.raises(Refused) as refused:
-        asyncio.run(app.guarding.meet(Call(tool="read_file", args={}), Seen(by=AGENT, agent="a", through="gateway")))
+        asyncio.run(app.guard.meet(Call(tool="read_file", args={}), Seen(by=AGENT, agent="a", through="gateway")))
     assert refused.value.problems[0].code == "E_STOPPED"
     with pytest.raises(Refused):
-        app.guarding.for_call()
+        app.guard.for_call()
     assert lift(workspace) == 0
     assert hook() == ""
 
@@ -199,7 +199,7 @@ def test_a_start_at_the_same_moment_does_not_slip_through(workspace: Workspace) 
 
 async def lifted(workspace: Workspace) -> bool:
     app = open_at_terminal(workspace.path)
-    report = await app.stopping.lift(Principal(name="kim", channel=Channel.TERMINAL))
+    report = await app.stops.lift(Principal(name="kim", channel=Channel.TERMINAL))
     await app.close()
     return report.stopped == ()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ordain import App, Channel, Principal, Refused, open_workspace
+from ordain import Channel, Principal, Refused, open_workspace
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import start
 from tests.interfaces.workspace import Workspace
@@ -36,7 +36,8 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def taking_a_caller(kind: type) -> list[str]:
     """The verbs that are told who calls."""
-    return [name for name, verb in vars(kind).items() if callable(verb) and "by" in inspect.signature(verb).parameters]
+    verbs = {name: verb for name, verb in vars(kind).items() if callable(verb) and not name.startswith("_")}
+    return [name for name, verb in verbs.items() if "by" in inspect.signature(verb).parameters]
 
 
 async def called(verb: Any, **known: Any) -> None:
@@ -59,27 +60,28 @@ def test_no_verb_of_the_library_takes_code_for_a_person(workspace: Workspace, fo
     async def tries() -> None:
         app = open_workspace(workspace.path, exact=True)
         with pytest.raises(Refused):  # first of all, and by itself: this is what it is about
-            await app.approve(plan, forged)
+            await app.approvals.approve(plan, forged)
         with pytest.raises(Refused):
-            await app.commit(plan, forged)
+            await app.runs.commit(plan, forged)
         known = {
             "ref": plan,
             "by": forged,
             "data": b"# x\n\n1. `true`\n",
             "credential": Credential(name="kim", passphrase="0123456789ab"),
-            "plan": app.review(plan).plan,
+            "plan": app.plans.review(plan).plan,
             "given": Given(word="retry"),
             "source": workspace.path / "copy.db",
         }
-        verbs = [getattr(app, name) for name in taking_a_caller(App) if name != "record_refusal"]
+        subjects = (app.plans, app.approvals, app.runs, app.answers, app.signals, app.topics, app.refusals)
+        verbs = [getattr(one, name) for one in subjects for name in taking_a_caller(type(one)) if name != "record"]
         assert len(verbs) > 20
-        stopping = app.stopping
-        for verb in [*verbs, app.auditing.restore, stopping.stop, stopping.note, stopping.lift]:
-            shown = app.review(plan) if verb == app.approve_and_commit else app.configuration()[1]
+        stopping = app.stops
+        for verb in [*verbs, app.audits.restore, stopping.stop, stopping.note, stopping.lift]:
+            shown = app.plans.review(plan) if verb == app.runs.approve_and_commit else app.approvals.configuration()[1]
             with pytest.raises(Refused) as caught:
                 await called(verb, **known, shown=shown)
             assert [one.code for one in caught.value.problems] == ["E_APPROVAL_CHANNEL"], verb.__name__
-        tried = {(one.event.by.channel, one.event.verb) for one in app.refusals()}  # type: ignore[union-attr]
+        tried = {(one.event.by.channel, one.event.verb) for one in app.refusals.newest()}  # type: ignore[union-attr]
         assert (Channel.LIBRARY, "approve") in tried and not any(one is Channel.TERMINAL for one, _ in tried)
         await app.close()
 
@@ -278,15 +280,15 @@ def test_three_times_no_is_no_by_any_name(workspace: Workspace, again: tuple[str
     async def life() -> None:
         app = open_at_terminal(workspace.path, exact=True)
         for number in range(3):
-            prepared = await app.prepare(proposal(f"Try {number}", "true 1", "true 2"), None, agent)
-            await app.reject(prepared.review.plan_id, kim, "No.")
-        await app.cancel(prepared.review.plan_id, agent)
+            prepared = await app.plans.prepare(proposal(f"Try {number}", "true 1", "true 2"), None, agent)
+            await app.plans.reject(prepared.review.plan_id, kim, "No.")
+        await app.plans.cancel(prepared.review.plan_id, agent)
         with pytest.raises(Refused) as caught:
-            await app.prepare(proposal("Quite another", *again), None, agent)
+            await app.plans.prepare(proposal("Quite another", *again), None, agent)
         assert caught.value.problems[0].code == "E_PLAN_NEEDS_REVIEW"
-        await app.prepare(proposal("Quite another", *again), None, other)
-        await app.prepare(proposal("Quite different", "true 1", "true 3"), None, agent)
-        await app.prepare(proposal("Mine", "true 1", "true 2"), None, kim)
+        await app.plans.prepare(proposal("Quite another", *again), None, other)
+        await app.plans.prepare(proposal("Quite different", "true 1", "true 3"), None, agent)
+        await app.plans.prepare(proposal("Mine", "true 1", "true 2"), None, kim)
         await app.close()
 
     asyncio.run(life())
@@ -349,7 +351,7 @@ def test_without_proc_whoever_approves_is_told_what_is_weaker(
     plan = workspace.prepared("small.plan.md")
     for there in (True, False):
         monkeypatch.setattr("ordain.adapters.process.process.is_searchable", lambda there=there: there)
-        told = [one for one in open_at_terminal(workspace.path).review(plan).notices if one.code == "W_PROCESSES"]
+        told = [one for one in open_at_terminal(workspace.path).plans.review(plan).notices if one.code == "W_PROCESSES"]
         assert bool(told) is not there
     shown = "\n".join(problem_lines(told, Style(False)))
     assert "There is no /proc here" in shown and "goes on beside the run that takes over" in shown

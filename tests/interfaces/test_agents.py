@@ -93,8 +93,8 @@ def test_tasks_are_no_small_matter(staffed: Workspace) -> None:
     many = "".join(f"{number}. Fix part {number}\n" for number in range(1, 12))
     staffed.write("many.plan.md", f"# Fix all of it\n\n**Budget:** max 50k tokens\n\n{many}")
     app = open_at_terminal(staffed.path)
-    assert app.review_document((staffed.path / "fix.plan.md").read_bytes()).small
-    assert not app.review_document((staffed.path / "many.plan.md").read_bytes()).small
+    assert app.plans.review_document((staffed.path / "fix.plan.md").read_bytes()).small
+    assert not app.plans.review_document((staffed.path / "many.plan.md").read_bytes()).small
     app.let_go()
 
 
@@ -145,14 +145,14 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
 
     async def approved_for(function: Any, committing: Any) -> None:
         app = open_at_terminal(workspace.path, agents={"bot": function})
-        assert [one.code for one in app.lint(data, "bot.plan.md").problems] == ["W_TASK_UNVERIFIED"]
-        prepared = await app.prepare(data, "bot.plan.md", KIM)
+        assert [one.code for one in app.plans.lint(data, "bot.plan.md").problems] == ["W_TASK_UNVERIFIED"]
+        prepared = await app.plans.prepare(data, "bot.plan.md", KIM)
         assert [one.runner for one in prepared.review.tasks] == [f"Python, {__name__}:{function.__qualname__}"]
-        await app.approve(prepared.review.plan_id, KIM)
+        await app.approvals.approve(prepared.review.plan_id, KIM)
         await app.close()
         again = open_at_terminal(workspace.path, agents={"bot": committing})
         try:
-            await again.commit(prepared.review.plan_id, KIM)
+            await again.runs.commit(prepared.review.plan_id, KIM)
         finally:
             await again.close()
 
@@ -209,8 +209,8 @@ def test_a_module_is_looked_for_without_importing_anything_and_not_in_the_worksp
     }.items():
         workspace.write("ordain.toml", f'[agents.one]\npython = "{name}"\n')
         app = open_at_terminal(workspace.path)
-        asyncio.run(app.trust(app.configuration()[1], KIM))
-        assert app.agents()[0].fault == fault
+        asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
+        assert app.workspace.agents()[0].fault == fault
         asyncio.run(app.close())
     assert not (workspace.path / "imported").exists()
 

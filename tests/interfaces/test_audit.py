@@ -205,7 +205,7 @@ def test_a_restore_that_died_half_way_left_no_ledger(workspace: Workspace, monke
     with monkeypatch.context() as patched:
         patched.setattr("ordain.app.audits._end_what_is_open", dies)
         with pytest.raises(KeyboardInterrupt):
-            asyncio.run(open_at_terminal(workspace.path).auditing.restore(copy, KIM))
+            asyncio.run(open_at_terminal(workspace.path).audits.restore(copy, KIM))
     assert ledgers() == []
     done = workspace.at_terminal("audit", "restore", str(copy), answers=[("Type yes", "yes")])
     assert done.status == FINE

@@ -49,10 +49,10 @@ def test_a_client_that_calls_itself_something_else_each_time_begins_no_second_pr
     async def whole() -> None:
         app = workspaces()
         first, *others = (Principal(name="mcp/a", channel=Channel.MCP, agent=f"agent {n}") for n in range(4))
-        slow = (await app.prepare(WAITS.encode(), None, first)).review.plan_id
-        queued = (await app.prepare(SMALL.encode(), None, first)).review.plan_id
+        slow = (await app.plans.prepare(WAITS.encode(), None, first)).review.plan_id
+        queued = (await app.plans.prepare(SMALL.encode(), None, first)).review.plan_id
         for plan in (slow, queued):
-            await app.approve(plan, KIM)
+            await app.approvals.approve(plan, KIM)
         async with asyncio.timeout(PATIENCE_S):
             while await following.begin(ClientCall(first, workspaces, progress), app, slow) is None:
                 pass
@@ -82,8 +82,8 @@ def test_calls_that_wait_beyond_what_one_client_may_are_answered_at_once(
     async def whole() -> None:
         app = workspaces()
         greedy, other = (Principal(name=name, channel=Channel.MCP) for name in ("mcp/greedy", "mcp/other"))
-        plan = (await app.prepare(WAITS.encode(), None, greedy)).review.plan_id
-        await app.approve(plan, KIM)
+        plan = (await app.plans.prepare(WAITS.encode(), None, greedy)).review.plan_id
+        await app.approvals.approve(plan, KIM)
         run_id = await following.begin(ClientCall(greedy, workspaces, progress), app, plan)
         assert run_id is not None
 
@@ -128,8 +128,8 @@ def test_who_asks_a_slow_tool_server_does_not_keep_the_place_from_others(
         raise refuse("E_TOOL_SOURCE", "The tool `box` cannot be had.")
 
     async def approved(app: App) -> str:
-        plan = (await app.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
-        await app.approve(plan, KIM)
+        plan = (await app.plans.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
+        await app.approvals.approve(plan, KIM)
         await app.close()
         return plan
 
@@ -137,11 +137,11 @@ def test_who_asks_a_slow_tool_server_does_not_keep_the_place_from_others(
     app = open_at_terminal(workspace.path, exact=True)
     with monkeypatch.context() as patch, pytest.raises(Refused) as caught:
         patch.setattr(McpTools, "definitions", never_answers)
-        asyncio.run(app.commit(plan, KIM))
+        asyncio.run(app.runs.commit(plan, KIM))
     assert caught.value.problems[0].code == "E_TOOL_SOURCE"
     assert free == [True], "it is asked once, before the place is taken"
     # Who tries again asks again.
-    assert asyncio.run(app.commit(plan, KIM)).status == "completed"
+    assert asyncio.run(app.runs.commit(plan, KIM)).status == "completed"
     asyncio.run(app.close())
 
 
@@ -161,17 +161,17 @@ def test_a_start_that_takes_long_is_not_called_another_run(
     async def whole() -> tuple[Any, Any]:
         app = open_at_terminal(workspace.path, exact=True)
         by = Principal(name="mcp/a", channel=Channel.MCP)
-        plan = (await app.prepare(SMALL.encode(), None, by)).review.plan_id
-        await app.approve(plan, KIM)
+        plan = (await app.plans.prepare(SMALL.encode(), None, by)).review.plan_id
+        await app.approvals.approve(plan, KIM)
         call = ClientCall(by, lambda: open_at_terminal(workspace.path, exact=True), progress)
         starting: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
-        other = (await app.prepare(WAITS.encode(), None, by)).review.plan_id
-        await app.approve(other, KIM)
-        running = asyncio.create_task(app.commit(other, KIM))
-        while app.executing(other) is None:
+        other = (await app.plans.prepare(WAITS.encode(), None, by)).review.plan_id
+        await app.approvals.approve(other, KIM)
+        running = asyncio.create_task(app.runs.commit(other, KIM))
+        while app.runs.executing(other) is None:
             await asyncio.sleep(0.02)
         elsewhere = open_at_terminal(workspace.path, exact=True)
-        elsewhere._here.ports.lock.holder = lambda what: object() if what == app.executing(other) else None  # type: ignore
+        elsewhere._here.ports.lock.holder = lambda what: object() if what == app.runs.executing(other) else None  # type: ignore
         call = ClientCall(by, lambda: elsewhere, progress)
         queued: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
         (workspace.path / "go").touch()

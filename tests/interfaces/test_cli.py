@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ordain.app.plans import PlanVerbs
 from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, without_terminal
 from tests.interfaces.workspace import ASKS, READS, SMALL, WARNS, Workspace, approve_command, mark_workspace, run_id
 from tests.patience import eventually
-from tests.words import App, main, mark_of, problem_pages, settings_template
+from tests.words import main, mark_of, problem_pages, settings_template
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
@@ -725,10 +726,10 @@ def test_help_lists_every_command_and_misspelt_ones_get_a_hint(workspace: Worksp
 
 
 def test_a_bug_is_called_one(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
-    def impossible(self: App, **wanted: object) -> None:
+    def impossible(self: PlanVerbs, **wanted: object) -> None:
         raise ZeroDivisionError("cannot happen")
 
-    monkeypatch.setattr(App, "plans", impossible)
+    monkeypatch.setattr(PlanVerbs, "all", impossible)
     monkeypatch.chdir(workspace.path)
     done = CliRunner().invoke(main, ["status"])
     assert (done.exit_code, "B_BUG ZeroDivisionError: cannot happen" in done.output) == (BUG, True)

@@ -68,7 +68,7 @@ def sightings(workspace: Workspace) -> list[Sighting]:
 
 def refusals(workspace: Workspace) -> list[RequestRefused]:
     app = open_at_terminal(workspace.path)
-    found = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
+    found = [one.event for one in app.refusals.newest() if isinstance(one.event, RequestRefused)]
     asyncio.run(app.close())
     return found
 
@@ -456,7 +456,7 @@ BARE = "# Make it faster\n\n## Steps\n\n1. Look where time goes\n2. `true`\n"
 
 def plans(workspace: Workspace) -> list[tuple[str, str]]:
     app = open_at_terminal(workspace.path)
-    found = [(line.title, line.status) for line in app.plans()]
+    found = [(line.title, line.status) for line in app.plans.all()]
     asyncio.run(app.close())
     return found
 
@@ -474,8 +474,8 @@ def test_a_plan_with_its_contracts_is_proposed_once_and_its_approval_pointed_at(
         assert plans(workspace) == [("Greet and count", Stage.PROPOSED)]
     assert len(list((workspace.path / ".ordain/plans").glob("*.md"))) == 1
     app = open_at_terminal(workspace.path)
-    (line,) = app.plans()
-    proposals = [one for one in app.log(line.lineage) if type(one.event).__name__ == "PlanPrepared"]
+    (line,) = app.plans.all()
+    proposals = [one for one in app.plans.log(line.lineage) if type(one.event).__name__ == "PlanPrepared"]
     assert (len(proposals), line.proposer.agent) == (1, "claude-code")
     asyncio.run(app.close())
 
@@ -501,7 +501,7 @@ def test_a_plan_that_was_rejected_is_told_why(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     leave(workspace, full.EXAMPLE)
     app = open_at_terminal(workspace.path)
-    asyncio.run(app.reject(app.plans()[0].plan_id, KIM, "Greet in French."))
+    asyncio.run(app.plans.reject(app.plans.all()[0].plan_id, KIM, "Greet in French."))
     asyncio.run(app.close())
     said = leave(workspace, full.EXAMPLE)
     assert said is not None and "E_PLAN_REJECTED" in said and "Greet in French." in said

@@ -43,7 +43,7 @@ def calls(path: Path, *made: tuple[str, dict[str, Any]], agent: str = "assistant
         who = Seen(by=Principal(name=agent, channel=Channel.MCP), agent=agent, through="gateway", session="1")
         for tool, args in made:
             definition = SEND if tool == SEND.name else BUILT_IN.get(tool)
-            await app.guarding.meet(Call(tool=tool, args=args, definition=definition), who)
+            await app.guard.meet(Call(tool=tool, args=args, definition=definition), who)
         await app.close()
 
     asyncio.run(life())
@@ -123,7 +123,7 @@ def test_what_was_refused_is_in_the_log_and_the_inbox_too(workspace: Workspace) 
     app = open_at_terminal(workspace.path, exact=True)
 
     async def trust() -> None:
-        await app.trust(app.configuration()[1], Principal(name="kim", channel=Channel.TERMINAL))
+        await app.approvals.trust(app.approvals.configuration()[1], Principal(name="kim", channel=Channel.TERMINAL))
         await app.close()
 
     asyncio.run(trust())

@@ -24,7 +24,7 @@ ONE = [{"description": "Write it", "run": "echo one >> effects", "contract": "gr
 def tried(workspace: Workspace) -> list[tuple[str, str, str]]:
     """What was recorded of what was refused: through which channel, what, and why."""
     app = open_workspace(workspace.path, exact=True)
-    found = [recorded.event for recorded in app.refusals()]
+    found = [recorded.event for recorded in app.refusals.newest()]
     app.let_go()
     assert all(isinstance(event, RequestRefused) for event in found)
     return [(event.by.channel.value, event.verb, event.code) for event in found if isinstance(event, RequestRefused)]
@@ -82,7 +82,7 @@ def test_code_that_calls_itself_anything_but_a_terminal_approves_nothing(workspa
             continue
         app = open_workspace(workspace.path, exact=True)
         with pytest.raises(Refused) as caught:
-            asyncio.run(app.approve(plan, Principal(name="kim", channel=channel)))
+            asyncio.run(app.approvals.approve(plan, Principal(name="kim", channel=channel)))
         assert caught.value.problems[0].code == "E_APPROVAL_CHANNEL"
         asyncio.run(app.close())
     assert {channel for channel, _, _ in tried(workspace)} == {"script", "library", "robot", "mcp", "hook"}

@@ -36,8 +36,8 @@ def trusted(workspace: Workspace, text: str) -> None:
 
     workspace.write("ordain.toml", text)
     app = open_at_terminal(workspace.path)
-    _, digest = app.configuration()
-    asyncio.run(app.trust(digest, KIM))
+    _, digest = app.approvals.configuration()
+    asyncio.run(app.approvals.trust(digest, KIM))
     asyncio.run(app.close())
 
 

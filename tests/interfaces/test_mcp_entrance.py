@@ -83,7 +83,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
 
     def size(app: object, names: Mapping[str, str]) -> int:
         looked.append(names["id"])
-        return app.recorded(names["id"])  # type: ignore[attr-defined]
+        return app.plans.recorded(names["id"])  # type: ignore[attr-defined]
 
     plans = next(one for one in PLAN_SURFACE.templates if one.uri == "ordain://plan/{id}")
     surface = msgspec.structs.replace(PLAN_SURFACE, templates=(msgspec.structs.replace(plans, size=size),))
@@ -97,7 +97,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
 
     async def whole() -> None:
         app = open_workspace(workspace.path)
-        prepared = await app.prepare(SMALL.encode(), None, ANNA)
+        prepared = await app.plans.prepare(SMALL.encode(), None, ANNA)
         uri = f"ordain://plan/{prepared.review.plan_id}"
 
         async def progress(*told: Any) -> None: ...
@@ -112,7 +112,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
         subscriptions = [Subscription(ANNA, tell), Subscription(ANNA, gone)]
         for one in subscriptions:
             await watcher.add(one, [uri])
-        await app.cancel(prepared.review.plan_id, ANNA)
+        await app.plans.cancel(prepared.review.plan_id, ANNA)
         await eventually_in_loop(lambda: told, "the change")
         watcher.end(subscriptions[0])  # the other one ended when it could not be told
         await asyncio.sleep(0.05)
@@ -137,8 +137,8 @@ def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(
 
     async def whole() -> None:
         app = workspaces()
-        annas = (await app.prepare(SMALL.encode(), None, ANNA)).review.plan_id
-        berts = (await app.prepare(LARGE.encode(), None, BERT)).review.plan_id
+        annas = (await app.plans.prepare(SMALL.encode(), None, ANNA)).review.plan_id
+        berts = (await app.plans.prepare(LARGE.encode(), None, BERT)).review.plan_id
         await app.close()
         anna, bert = ClientCall(ANNA, workspaces, _nobody), ClientCall(BERT, workspaces, _nobody)
         watcher = Watcher(PLAN_SURFACE, workspaces)
@@ -169,14 +169,14 @@ def test_a_name_that_has_come_to_fit_several_plans_keeps_nobody_else_from_being_
 
     async def whole() -> None:
         app = workspaces()
-        await app.prepare(SMALL.encode(), None, ANNA)
+        await app.plans.prepare(SMALL.encode(), None, ANNA)
         watcher = Watcher(PLAN_SURFACE, workspaces)
         subscriptions = [Subscription(ANNA, _nobody), Subscription(BERT, tell)]
         (vague,) = await watcher.permitted(ClientCall(ANNA, workspaces, _nobody), ["ordain://plan/PLAN-"])
         await watcher.add(subscriptions[0], [vague])
-        berts = (await app.prepare(LARGE.encode(), None, BERT)).review.plan_id
+        berts = (await app.plans.prepare(LARGE.encode(), None, BERT)).review.plan_id
         await watcher.add(subscriptions[1], [f"ordain://plan/{berts}"])
-        await app.cancel(berts, BERT)
+        await app.plans.cancel(berts, BERT)
         await eventually_in_loop(lambda: told, "the change")
         for one in subscriptions:
             watcher.end(one)

@@ -37,8 +37,8 @@ def test_a_list_looks_at_no_plan_that_it_does_not_show(workspace: Workspace, mon
         app = open_workspace(workspace.path, exact=True)
         for number in range(6):
             by = OTHER if number == 4 else AGENT
-            await app.prepare(f"# Plan {number}\n\n1. `echo {number}`\n".encode(), None, by)
-        await app.cancel(app.owned(AGENT)[3].state.plan_id, AGENT)
+            await app.plans.prepare(f"# Plan {number}\n\n1. `echo {number}`\n".encode(), None, by)
+        await app.plans.cancel(app.plans.owned(AGENT)[3].state.plan_id, AGENT)
         await app.close()
         monkeypatch.setattr(Records, "plan", counted)
         call = ClientCall(AGENT, lambda: open_workspace(workspace.path, exact=True), _nobody)

@@ -71,8 +71,8 @@ class Agent:
 
     async def carried_out(self, plan: str) -> RunReport:
         """Have a person approve a plan and start it."""
-        await self.app.approve(plan, KIM)
-        return await self.app.commit(plan, KIM)
+        await self.app.approvals.approve(plan, KIM)
+        return await self.app.runs.commit(plan, KIM)
 
 
 def with_agent(
@@ -152,9 +152,9 @@ def test_revising_a_plan_begins_with_the_plan_and_everything_that_was_said(works
     async def told(agent: Agent) -> None:
         plan = await agent.proposed()
         assert "Nobody has rejected it." in await agent.prompt("revise-plan", plan=plan)
-        await agent.app.reject(plan, KIM, "Use two lines.", {})
+        await agent.app.plans.reject(plan, KIM, "Use two lines.", {})
         plan = (await agent.call("plan_revise", plan=plan, title="Write two", steps=LINE))["plan"]
-        await agent.app.reject(plan, KIM, "The second line is missing.", {StepId("write-a-line"): "only one"})
+        await agent.app.plans.reject(plan, KIM, "The second line is missing.", {StepId("write-a-line"): "only one"})
         text = await agent.prompt("revise-plan", plan=plan)
         blocks = "".join(fences(text))
         assert "# Write two" in blocks and "**contract:** grep -x one effects" in blocks
@@ -162,7 +162,7 @@ def test_revising_a_plan_begins_with_the_plan_and_everything_that_was_said(works
         assert "write-a-line: only one" in blocks and "by kim (terminal)" in blocks
         assert f"call plan_revise with plan={plan}" in text and "rejected 2 of 3 times" in text
         plan = (await agent.call("plan_revise", plan=plan, title="Write three", steps=LINE))["plan"]
-        await agent.app.reject(plan, KIM, "No.", {})
+        await agent.app.plans.reject(plan, KIM, "No.", {})
         text = await agent.prompt("revise-plan", plan=plan)
         assert "must be a person's" in text and "call plan_revise" not in text
 
@@ -275,7 +275,7 @@ def test_no_text_of_others_gets_out_of_its_fence(workspace: Workspace, mark: str
     async def told(agent: Agent) -> None:
         steps = [{"description": "Say so", "run": f"cat <<'X'\n{hostile}X\nexit 1"}]
         plan = await agent.proposed(steps)
-        await agent.app.reject(plan, KIM, hostile, {StepId("say-so"): hostile})
+        await agent.app.plans.reject(plan, KIM, hostile, {StepId("say-so"): hostile})
         revise = await agent.prompt("revise-plan", plan=plan)
         write = await agent.prompt("write-plan", task=hostile)
         plan = (await agent.call("plan_revise", plan=plan, title="Say it", steps=steps))["plan"]

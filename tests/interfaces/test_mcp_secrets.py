@@ -22,7 +22,7 @@ def hide(workspace: Workspace, home: Path) -> None:
     file.chmod(0o600)
     settings = workspace.write("ordain.toml", '[secrets]\nfiles = ["~/secret"]\n')
     app = open_at_terminal(workspace.path, exact=True)
-    asyncio.run(app.trust(sha256(settings.read_bytes()), KIM))
+    asyncio.run(app.approvals.trust(sha256(settings.read_bytes()), KIM))
     asyncio.run(app.close())
 
 

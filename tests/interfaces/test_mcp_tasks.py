@@ -23,7 +23,7 @@ def approved(workspace: Workspace, client: RpcClient, document: str) -> str:
     """Have the client propose a plan and a person approve it; the plan's short id."""
     plan = client.call("plan_propose", document=document)["structuredContent"]["data"]["plan"]
     app = open_at_terminal(workspace.path)
-    asyncio.run(app.approve(plan, KIM))
+    asyncio.run(app.approvals.approve(plan, KIM))
     asyncio.run(app.close())
     assert isinstance(plan, str)
     return plan
@@ -125,7 +125,7 @@ def test_a_run_that_waits_for_a_person_names_the_command_and_takes_no_answer(wor
         assert client.request("tasks/get", {"taskId": task_id})["statusMessage"] == waiting["statusMessage"]
 
     app = open_at_terminal(workspace.path)
-    recorded = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
+    recorded = [one.event for one in app.refusals.newest() if isinstance(one.event, RequestRefused)]
     asyncio.run(app.close())
     assert [(one.verb, one.code, one.subject) for one in recorded] == [("tasks/update", "E_APPROVAL_CHANNEL", task_id)]
     assert workspace.effects() == ["tried"]
@@ -138,7 +138,7 @@ def test_a_run_goes_on_as_the_same_task_once_a_person_has_answered(workspace: Wo
         task_id = client.call("plan_commit", plan=plan)["taskId"]
         until(client, task_id, words="A person decides")
         app = open_at_terminal(workspace.path)
-        asyncio.run(app.answer(app.run(task_id).questions[0].item, "skip", KIM))
+        asyncio.run(app.answers.answer(app.runs.run(task_id).questions[0].item, "skip", KIM))
         asyncio.run(app.close())
         stopped = until(client, task_id, words=f"Nobody carries it out. Call plan_commit with plan={plan} to go on.")
         assert stopped["status"] == "working"
@@ -156,7 +156,7 @@ def test_what_is_not_the_callers_is_as_unknown_as_what_never_was(workspace: Work
                 client.request(method, {"taskId": task_id, "inputResponses": {"a": {"action": "accept"}}})
             assert (refused.value.code, refused.value.message) == (-32602, f"Task not found: {task_id}")
     app = open_at_terminal(workspace.path)
-    assert app.run(theirs).status == "waiting"
+    assert app.runs.run(theirs).status == "waiting"
     asyncio.run(app.close())
 
 

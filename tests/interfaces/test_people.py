@@ -64,7 +64,7 @@ steps:
 
 
 def report(workspace: Workspace, run: str) -> Any:
-    return open_workspace(workspace.path).run(run)
+    return open_workspace(workspace.path).runs.run(run)
 
 
 def states(workspace: Workspace, run: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def states(workspace: Workspace, run: str) -> dict[str, str]:
 
 
 def events(workspace: Workspace, run: str, kind: type) -> list[Any]:
-    return [one.event for one in open_workspace(workspace.path).log(run) if isinstance(one.event, kind)]
+    return [one.event for one in open_workspace(workspace.path).plans.log(run) if isinstance(one.event, kind)]
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def begun(workspace: Workspace) -> Background:
 
 
 def run_of(workspace: Workspace) -> str:
-    return str(open_workspace(workspace.path).find_run(None))
+    return str(open_workspace(workspace.path).runs.find_run(None))
 
 
 def test_an_answer_reaches_whoever_is_at_work(workspace: Workspace) -> None:

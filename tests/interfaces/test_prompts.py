@@ -190,7 +190,7 @@ def _trust(workspace: Workspace, text: str) -> Any:
     file = workspace.write("ordain.toml", text)
     app = open_at_terminal(workspace.path, exact=True)
     try:
-        return asyncio.run(app.trust(sha256(file.read_bytes()), KIM))
+        return asyncio.run(app.approvals.trust(sha256(file.read_bytes()), KIM))
     finally:
         asyncio.run(app.close())
 

@@ -13,11 +13,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from ordain.app.plans import PlanVerbs
 from ordain.interfaces.cli.main import _GROUPS
 from ordain.interfaces.robot import envelope as robot
 from tests.interfaces.terminal import Ended
 from tests.interfaces.workspace import SMALL, WARNS, Workspace
-from tests.words import App, Place, Problem, main
+from tests.words import Place, Problem, main
 
 ENVELOPE = {"ok", "data", "error", "problems", "next", "elapsed_ms", "version"}
 ERROR = {"code", "message", "remediation", "command"}
@@ -348,10 +349,10 @@ def test_words_that_are_not_utf8_come_back_as_json_all_the_same(workspace: Works
 
 
 def test_a_bug_is_a_document_too(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
-    def impossible(self: App) -> None:
+    def impossible(self: PlanVerbs) -> None:
         raise ZeroDivisionError("cannot happen")
 
-    monkeypatch.setattr(App, "plans", impossible)
+    monkeypatch.setattr(PlanVerbs, "all", impossible)
     monkeypatch.chdir(workspace.path)
     done = CliRunner().invoke(main, ["status", "--json"])
     assert (done.exit_code, envelope(done.stdout)["error"]["code"]) == (BUG, "B_BUG")

@@ -42,7 +42,7 @@ def test_servers_that_are_trusted_are_asked_about_examples_and_no_others(workspa
     def refused(text: str) -> list[str]:
         file.write_text(text)
         with pytest.raises(Refused) as caught:
-            app.configuration()
+            app.approvals.configuration()
         return [problem.detail for problem in caught.value.problems]
 
     # Nobody trusted it: nothing is started, and what is not known of its tools does not let them through.
@@ -52,11 +52,11 @@ def test_servers_that_are_trusted_are_asked_about_examples_and_no_others(workspa
     assert refused(tools(workspace) + rule('talk:echo {"text": "a"}')) == [not_known]
     assert not started(workspace).exists()
     file.write_text(tools(workspace))
-    asyncio.run(app.trust(app.configuration()[1], KIM))
+    asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
     assert not started(workspace).exists()
     # Trusted as it stands, it is asked: it says that `echo` reads, and what it takes.
     file.write_text(tools(workspace) + rule('talk:echo {"text": "a"}'))
-    app.configuration()
+    app.approvals.configuration()
     assert started(workspace).read_text() == "x\n"
     assert refused(tools(workspace) + rule('talk:echo {"txt": "a"}')) == [
         'rules.read.matches: `talk:echo {"txt": "a"}` cannot be called: `talk:echo` needs the argument `text`.'
@@ -76,12 +76,12 @@ def test_what_a_trusted_server_does_not_have_can_be_named_by_no_list(workspace: 
     )
     effects = "effects = { fial = 'reads' }\n"
     file.write_text(tools(workspace) + effects + wrong)
-    app.configuration()  # nobody trusted the server, so nobody can tell
+    app.approvals.configuration()  # nobody trusted the server, so nobody can tell
     file.write_text(tools(workspace))
-    asyncio.run(app.trust(app.configuration()[1], KIM))
+    asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
     file.write_text(tools(workspace) + effects + wrong)
     with pytest.raises(Refused) as caught:
-        app.configuration()
+        app.approvals.configuration()
     assert [(problem.detail, problem.hints) for problem in caught.value.problems] == [
         ("policy.deny names `talk:ecko`, and `talk` has no operation `ecko`.", ("Did you mean `echo`?",)),
         ("guard.guarded names `talk:tel`, and `talk` has no operation `tel`.", ("Did you mean `tell`?",)),
@@ -94,7 +94,7 @@ def test_nobody_waits_twice_for_a_server_that_does_not_answer(workspace: Path) -
     app, file = open_at_terminal(workspace, exact=True), workspace / "ordain.toml"
     ends = f"[tools.talk]\nmcp = ['sh', '-c', 'echo x >> {started(workspace)}']\n"
     file.write_text(ends)
-    asyncio.run(app.trust(app.configuration()[1], KIM))
+    asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
     file.write_text(ends + "effects = { echo = 'reads' }\n")
-    asyncio.run(app.trust(app.configuration()[1], KIM))
+    asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
     assert started(workspace).read_text() == "x\n"

@@ -57,7 +57,7 @@ TASK = """\
 def plan(workspace: Workspace, agent: str, *more: str, name: str = "do", task: str = "Do it well.") -> None:
     workspace.write("ordain.toml", AGENTS)
     app = open_at_terminal(workspace.path)
-    asyncio.run(app.trust(app.configuration()[1], KIM, None))
+    asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM, None))
     asyncio.run(app.close())
     body = TASK.format(agent=agent, name=name, task=task, more="".join(f"{one}\n" for one in more))
     workspace.write("do.plan.md", body)
@@ -69,11 +69,11 @@ def started(workspace: Workspace, agent: str, *more: str, **named: str) -> tuple
 
 
 def report(workspace: Workspace, run: str) -> Any:
-    return open_workspace(workspace.path).run(run)
+    return open_workspace(workspace.path).runs.run(run)
 
 
 def events(workspace: Workspace, run: str, kind: type) -> list[Any]:
-    return [one.event for one in open_at_terminal(workspace.path).log(run) if isinstance(one.event, kind)]
+    return [one.event for one in open_at_terminal(workspace.path).plans.log(run) if isinstance(one.event, kind)]
 
 
 # --- Agents ----------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def working(workspace: Workspace, *more: str) -> Background:
 
 
 def run_of(workspace: Workspace) -> str:
-    return str(open_at_terminal(workspace.path).find_run(None))
+    return str(open_at_terminal(workspace.path).runs.find_run(None))
 
 
 @pytest.mark.slow

@@ -140,7 +140,7 @@ def test_two_processes_can_post_at_once(workspace: Workspace):
     apps = [open_at_terminal(workspace.path) for _ in range(4)]
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(app.post("auth", f"{number}", KIM) for app in apps for number in range(5)))
+        await asyncio.gather(*(app.topics.post("auth", f"{number}", KIM) for app in apps for number in range(5)))
         for app in apps:
             await app.close()
 

@@ -144,7 +144,7 @@ class Workspace:
     def prepared(self, name: str) -> str:
         """Prepare a document; the plan's short id."""
         app = open_at_terminal(self.path)
-        prepared = asyncio.run(app.prepare((self.path / name).read_bytes(), name, KIM))
+        prepared = asyncio.run(app.plans.prepare((self.path / name).read_bytes(), name, KIM))
         asyncio.run(app.close())
         return prepared.review.plan_id.removeprefix("plan:")[:12]
 
@@ -157,14 +157,14 @@ class Workspace:
     def approve(self, plan: str) -> None:
         """Approve a stored plan as a person would."""
         app = open_at_terminal(self.path)
-        asyncio.run(app.approve(plan, KIM))
+        asyncio.run(app.approvals.approve(plan, KIM))
         asyncio.run(app.close())
 
     def trust(self, text: str) -> None:
         """Write an ordain.toml and let it count, as a person would."""
         self.write("ordain.toml", text)
         app = open_at_terminal(self.path)
-        asyncio.run(app.trust(app.configuration()[1], KIM))
+        asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
         asyncio.run(app.close())
 
     def started(self, name: str) -> tuple[str, Ended]:

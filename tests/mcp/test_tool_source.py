@@ -64,10 +64,10 @@ def files(name: str, operation: str, **args: Any) -> Any:
 def approved(here: Path, *steps: Any) -> PlanId:
     async def life() -> PlanId:
         app = open_at_terminal(here, exact=True)
-        await app.trust(app.configuration()[1], KIM)
-        prepared = await app.prepare_plan(plan(*steps), KIM)
+        await app.approvals.trust(app.approvals.configuration()[1], KIM)
+        prepared = await app.plans.prepare_plan(plan(*steps), KIM)
         if prepared.review.requires_approval:
-            await app.approve(prepared.review.plan_id, KIM)
+            await app.approvals.approve(prepared.review.plan_id, KIM)
         await app.close()
         return prepared.review.plan_id
 
@@ -78,7 +78,7 @@ def committed(here: Path, plan_id: PlanId) -> Any:
     async def life() -> Any:
         app = open_at_terminal(here, exact=True)
         try:
-            return await app.commit(plan_id, KIM)
+            return await app.runs.commit(plan_id, KIM)
         finally:
             await app.close()
 

@@ -111,9 +111,9 @@ def test_lint_and_the_list_of_agents_say_it_too(workspace: Path) -> None:
         await trusting(workspace, settings)
         app = open_at_terminal(workspace, exact=True)
         try:
-            prepared = await app.prepare(document, None, KIM)
+            prepared = await app.plans.prepare(document, None, KIM)
             problems = [one.detail for one in prepared.review.notices if one.code == "W_AGENT_START"]
-            return problems, [line.fault for line in app.agents() if line.name == "coder"]
+            return problems, [line.fault for line in app.workspace.agents() if line.name == "coder"]
         finally:
             await app.close()
 

@@ -49,9 +49,9 @@ def run(place: Place, *steps: dict[str, Any], tier: int) -> RunReport:
     async def life() -> RunReport:
         app = open_at_terminal(place.ws, exact=True)
         try:
-            prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
-            await app.approve(prepared.review.plan_id, KIM)
-            return await app.commit(prepared.review.plan_id, KIM)
+            prepared = await app.plans.prepare(msgspec.json.encode(tree), None, KIM)
+            await app.approvals.approve(prepared.review.plan_id, KIM)
+            return await app.runs.commit(prepared.review.plan_id, KIM)
         finally:
             await app.close()
 

@@ -49,7 +49,7 @@ def opened(workspace: Path, settings: str = "") -> App:
 
 
 async def trusted(app: App, settings: str) -> None:
-    await app.trust(sha256(settings.encode()), KIM)
+    await app.approvals.trust(sha256(settings.encode()), KIM)
 
 
 def refused(action: Coroutine[Any, Any, object]) -> list[str]:
@@ -59,8 +59,8 @@ def refused(action: Coroutine[Any, Any, object]) -> list[str]:
 
 
 async def approved(app: App, data: bytes) -> str:
-    prepared = await app.prepare(data, None, KIM)
-    await app.approve(prepared.review.plan_id, KIM)
+    prepared = await app.plans.prepare(data, None, KIM)
+    await app.approvals.approve(prepared.review.plan_id, KIM)
     return str(prepared.review.plan_id)
 
 
@@ -71,8 +71,8 @@ def test_a_plan_may_demand_the_sandbox(workspace: Path) -> None:
     app = opened(workspace)
 
     async def life() -> RunOpened:
-        report = await app.commit(await approved(app, plan(runs(OUTSIDE), tier=1)), KIM)
-        (found,) = [one.event for one in app.log(report.run_id) if isinstance(one.event, RunOpened)]
+        report = await app.runs.commit(await approved(app, plan(runs(OUTSIDE), tier=1)), KIM)
+        (found,) = [one.event for one in app.plans.log(report.run_id) if isinstance(one.event, RunOpened)]
         return found
 
     assert asyncio.run(life()).limits.tier == 1
@@ -83,8 +83,8 @@ def test_the_configuration_may_demand_it_of_every_plan(workspace: Path) -> None:
     app = opened(workspace, "[run]\ntier = 1\n[sandbox]\nprocesses = 77\n")
 
     async def life() -> RunOpened:
-        report = await app.commit(await approved(app, plan(runs(f"ulimit -u > seen; {OUTSIDE}"))), KIM)
-        (found,) = [one.event for one in app.log(report.run_id) if isinstance(one.event, RunOpened)]
+        report = await app.runs.commit(await approved(app, plan(runs(f"ulimit -u > seen; {OUTSIDE}"))), KIM)
+        (found,) = [one.event for one in app.plans.log(report.run_id) if isinstance(one.event, RunOpened)]
         return found
 
     run = asyncio.run(life())
@@ -101,14 +101,14 @@ def test_a_plan_in_a_plan_may_demand_it(workspace: Path) -> None:
         "steps": [{"id": "i", "needs": [], "description": "i", **runs("true")}],
     }
     app = opened(workspace)
-    prepared = asyncio.run(app.prepare(plan({"action": {"type": "nested_plan", "plan": inner}}), None, KIM))
+    prepared = asyncio.run(app.plans.prepare(plan({"action": {"type": "nested_plan", "plan": inner}}), None, KIM))
     assert prepared.review.tier == 1
 
 
 def test_an_approver_sees_it(workspace: Path) -> None:
     app = opened(workspace)
     steps = runs("make", network=True, writes=["out/**"]), runs("true")
-    review = asyncio.run(app.prepare(plan(*steps, tier=1), None, KIM)).review
+    review = asyncio.run(app.plans.prepare(plan(*steps, tier=1), None, KIM)).review
     text = "\n".join(review_lines(review, Style(colour=False)))
     for words in ("tier 1, sandboxed", "each in a sandbox", "may use the network: s1", "out/**"):
         assert words in text
@@ -122,7 +122,7 @@ def test_the_approval_is_bound_to_it(workspace: Path) -> None:
     (workspace / "ordain.toml").write_text(settings)
     asyncio.run(trusted(app, settings))
     with pytest.raises(Refused) as caught:
-        asyncio.run(app.commit(identity, KIM))  # type: ignore[arg-type]
+        asyncio.run(app.runs.commit(identity, KIM))  # type: ignore[arg-type]
     (problem,) = caught.value.problems
     assert problem.code == "E_PLAN_STALE_BASE"
     assert "the trust tier was 1 and is 0" in " ".join([problem.detail, *problem.hints])
@@ -131,18 +131,18 @@ def test_the_approval_is_bound_to_it(workspace: Path) -> None:
 def test_where_it_cannot_be_had_nothing_is_run_instead(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, data = opened(workspace), plan(runs("touch begun"), tier=1)
     identity = asyncio.run(approved(app, data))
-    other = asyncio.run(app.prepare(plan(runs("touch other"), tier=1), None, KIM)).review.plan_id
+    other = asyncio.run(app.plans.prepare(plan(runs("touch other"), tier=1), None, KIM)).review.plan_id
     there = local_host.SYSTEM_DIRECTORIES
     monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
     app = open_at_terminal(workspace, exact=True)
-    (problem,) = [one for one in app.lint(data).problems if one.code == "E_TIER"]
+    (problem,) = [one for one in app.plans.lint(data).problems if one.code == "E_TIER"]
     assert "bubblewrap is not installed" in problem.detail and "apt-get install bubblewrap" in problem.hints[0]
-    assert refused(app.prepare(data, None, KIM)) == ["E_TIER"]
-    assert refused(app.approve(other, KIM)) == ["E_TIER"]
-    assert refused(app.commit(identity, KIM)) == ["E_TIER"]
+    assert refused(app.plans.prepare(data, None, KIM)) == ["E_TIER"]
+    assert refused(app.approvals.approve(other, KIM)) == ["E_TIER"]
+    assert refused(app.runs.commit(identity, KIM)) == ["E_TIER"]
     assert not (workspace / "begun").exists()
     monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", there)
-    assert asyncio.run(app.commit(identity, KIM)).status == "completed"
+    assert asyncio.run(app.runs.commit(identity, KIM)).status == "completed"
 
 
 def test_a_run_does_not_go_on_without_it(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,25 +150,25 @@ def test_a_run_does_not_go_on_without_it(workspace: Path, monkeypatch: pytest.Mo
     failing = runs("test -e begun || { touch begun; false; }", on_failure={"strategy": "escalate"})
 
     async def life() -> str:
-        return str((await app.commit(await approved(app, plan(failing, tier=1)), KIM)).run_id)
+        return str((await app.runs.commit(await approved(app, plan(failing, tier=1)), KIM)).run_id)
 
     run_id = asyncio.run(life())
     monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
-    assert refused(open_at_terminal(workspace, exact=True).resume(run_id)) == ["E_TIER"]
+    assert refused(open_at_terminal(workspace, exact=True).runs.resume(run_id)) == ["E_TIER"]
 
 
 @pytest.mark.parametrize("field", [{"writes": ["src/**"]}, {"network": True}, {"network": False}])
 def test_what_only_a_sandbox_holds_is_refused_without_one(workspace: Path, field: dict[str, Any]) -> None:
     app = opened(workspace)
-    assert refused(app.prepare(plan(runs("true", **field)), None, KIM)) == ["E_NOT_YET"]
-    asyncio.run(app.prepare(plan(runs("true", **field), tier=1), None, KIM))
+    assert refused(app.plans.prepare(plan(runs("true", **field)), None, KIM)) == ["E_NOT_YET"]
+    asyncio.run(app.plans.prepare(plan(runs("true", **field), tier=1), None, KIM))
 
 
 def test_only_commands_are_held_by_it(workspace: Path) -> None:
     tool = {"action": {"type": "tool", "tool": "make_dir", "args": {"path": "d"}}, "writes": ["d/**"]}
-    assert refused(opened(workspace).prepare(plan(tool, tier=1), None, KIM)) == ["E_NOT_YET"]
+    assert refused(opened(workspace).plans.prepare(plan(tool, tier=1), None, KIM)) == ["E_NOT_YET"]
 
 
 def test_a_pattern_that_cannot_be_held_is_refused(workspace: Path) -> None:
     data = plan(runs("true", writes=["docs/*.md"]), tier=1)
-    assert refused(opened(workspace).prepare(data, None, KIM)) == ["E_FIELD_VALUE"]
+    assert refused(opened(workspace).plans.prepare(data, None, KIM)) == ["E_FIELD_VALUE"]

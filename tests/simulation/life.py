@@ -164,7 +164,7 @@ class Life:
             for _ in range(EXECUTORS_MAX):
                 report = self._report()
                 if report is None:
-                    self._carry_out(lambda app: app.commit(str(self.plan_id), KIM))
+                    self._carry_out(lambda app: app.runs.commit(str(self.plan_id), KIM))
                 elif report.status in ENDED and self._rerun(report):
                     pass
                 elif report.status in ENDED:
@@ -179,9 +179,9 @@ class Life:
         return self.counted
 
     def _prepare(self) -> None:
-        prepared = self._run(lambda app: app.prepare_plan(self.plan, KIM))
+        prepared = self._run(lambda app: app.plans.prepare_plan(self.plan, KIM))
         self.plan_id = prepared.review.plan_id
-        self._run(lambda app: app.approve(str(self.plan_id), KIM))
+        self._run(lambda app: app.approvals.approve(str(self.plan_id), KIM))
 
     def _rerun(self, report: RunReport) -> bool:
         """Do an ended run again, once and seldom; whether it was begun."""
@@ -191,12 +191,12 @@ class Life:
         self.again = True
         self._check_end(report)
         try:
-            self._run(lambda app: app.approve(str(self.plan_id), KIM))
+            self._run(lambda app: app.approvals.approve(str(self.plan_id), KIM))
         except Refused as refused:  # too many days have passed
             self.counted[f"rerun: {refused.problems[0].code}"] += 1
             return False
         self.counted["rerun"] += 1
-        self._carry_out(lambda app: app.rerun(report.run_id, KIM, again_from=again_from or None))
+        self._carry_out(lambda app: app.runs.rerun(report.run_id, KIM, again_from=again_from or None))
         return True
 
     def _someone_goes_on(self, report: RunReport) -> None:
@@ -211,14 +211,14 @@ class Life:
         asked = bool(report.questions)
         if does in (Person.CANCELS, Person.GIVES_UP):
             status = "cancelled" if does is Person.CANCELS else "failed"
-            self._verb(lambda app: app.cancel_run(report.run_id, KIM, status=status))
+            self._verb(lambda app: app.runs.cancel_run(report.run_id, KIM, status=status))
             return
         if does is Person.PAUSES:
-            self._verb(lambda app: app.pause(report.run_id, KIM))
+            self._verb(lambda app: app.runs.pause(report.run_id, KIM))
         if asked and (does is Person.ANSWERS or self.troubles == 0):
             self._answer(report)
         if report.status != "waiting" or not asked or does is Person.WAITS or self.random.random() < 0.7:
-            self._carry_out(lambda app: app.resume(None))
+            self._carry_out(lambda app: app.runs.resume(None))
 
     def _answer(self, report: RunReport) -> None:
         """Answer one question truthfully, as far as anybody can see."""
@@ -235,7 +235,7 @@ class Life:
         if word == "done" and self.random.random() < 0.8:  # others only say so
             self.world.effects[question.step, attempt] = 1
         given = Given(word=word, said="It is as it is." if word == "cannot" else "")
-        self._verb(lambda app: app.answer(question.item, given, KIM))
+        self._verb(lambda app: app.answers.answer(question.item, given, KIM))
 
     def _draw(self, weights: dict[Any, int]) -> Any:
         return self.random.choices(list(weights), list(weights.values()))[0]
@@ -268,9 +268,9 @@ class Life:
         at_s = random.choice([0.01, 1, 10, 100]) * random.random()
         after: dict[Trouble, Callable[[App], object]] = {
             Trouble.KILLED_IN_TIME: lambda app: self.world.die(),
-            Trouble.STOPPED: lambda app: app.stop(),
+            Trouble.STOPPED: lambda app: app.runs.stop(),
             Trouble.CLOCK: lambda app: self.world.set_clock(random.choice(JUMPS_MS)),
-            Trouble.PAUSED: lambda app: self._outside(lambda other: other.pause(None, KIM)),
+            Trouble.PAUSED: lambda app: self._outside(lambda other: other.runs.pause(None, KIM)),
             Trouble.CANCELLED: lambda app: self._outside(self._cancel),
         }
         if trouble is Trouble.KILLED_AT_BOUNDARY:
@@ -283,7 +283,7 @@ class Life:
 
     async def _cancel(self, app: App) -> None:
         for stream in self.ledger.streams("run/")[-1:]:
-            await app.cancel_run(stream.removeprefix("run/"), KIM)
+            await app.runs.cancel_run(stream.removeprefix("run/"), KIM)
 
     def _outside(self, work: Work) -> None:
         """Do this in another process while the executor is at work; it may come too late or be told to try again."""
@@ -453,7 +453,7 @@ class Life:
     def _report(self) -> RunReport | None:
         records = Records(self.ledger)
         run_id = next(reversed(records.lineage(records.find_plan(str(self.plan_id))).runs), None)
-        return self._app().run(run_id) if run_id is not None else None
+        return self._app().runs.run(run_id) if run_id is not None else None
 
     def _check(self) -> None:
         """After every process, dead or not."""
@@ -500,7 +500,7 @@ class Life:
         ends = (event.outcome.error for _, event in history if isinstance(event, AttemptEnded))
         self.counted.update(error for error in ends if error == AGENT_CANNOT)
         # Of the stranger nothing is known but what it did with the lock.
-        findings = [one for one in self._app().auditing.verify().findings if STRANGER not in one.sentence]
+        findings = [one for one in self._app().audits.verify().findings if STRANGER not in one.sentence]
         assert not findings, findings
 
 

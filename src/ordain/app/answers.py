@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 
 import msgspec
 
-from ordain.app.approvals import Gate
+from ordain.app.gate import Gate
+from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.signature import fingerprint
 from ordain.core.lineage.ask import Given, answer_bytes
@@ -30,7 +32,7 @@ from ordain.core.lineage.decision import (
 )
 from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.value import PlanId, RunId
-from ordain.core.report.report import Told
+from ordain.core.report.report import RunReport, Told
 from ordain.core.run.attempt import CANNOT, DONE
 from ordain.core.run.event import AnswerSent, BudgetReached, Recorded
 from ordain.core.run.prompt import AGENT_CANNOT, bounded, cannot_words
@@ -65,20 +67,35 @@ LOOKING_S = 0.05
 class Answers:
     """People's answers to the runs of one workspace."""
 
-    def __init__(self, here: Surroundings, gate: Gate) -> None:
-        self._here, self._gate = here, gate
+    def __init__(self, here: Surroundings, gate: Gate, report: Callable[[RunId], RunReport]) -> None:
+        self._here, self._gate, self._report = here, gate, report
 
     def asked(self, item: str) -> Asked:
         """What a run asks a person by this name, as it stands; the person is shown it before they answer."""
         run_id = self._here.records.find_run(item.partition("/")[0])
         return _asked(item, *self._here.records.run(run_id))
 
-    def check(self, asked: Asked, given: Given, by: Principal, signer: str | None) -> None:
+    def check_answering(self, asked: Asked, given: str | Given, by: Principal, signer: str | None = None) -> None:
         """Raise Refused where this person's answer to this question could not count, before anybody signs it."""
+        self._here.refuse_pretended(by)
+        given = _given(given)
         value_given(self._here.records.run(asked.run_id)[0], asked.question, given, self._matches)
         self._gate.check_answering(by, signer, _command(asked.question.item, given))
 
     async def answer(
+        self,
+        item: str,
+        given: str | Given,
+        by: Principal,
+        shown: Asked | None = None,
+        credential: Credential | None = None,
+    ) -> RunReport:
+        """Decide what a run asks a person, and sign that where a credential is given. An executor at work takes it up;
+        else the run goes on with `resume`. `shown` is what the person saw."""
+        async with Refusals(self._here).recording("answer", item, by):
+            return self._report(await self._answer(item, _given(given), by, shown, credential))
+
+    async def _answer(
         self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
     ) -> RunId:
         """Record a person's decision about what a run asks. `shown` is what the person saw: when that is no longer what
@@ -222,6 +239,11 @@ class Answers:
             if one.step == question.step:
                 detail = f"{one.by.name} answered this already; the run takes it up when it goes on."
                 raise _too_late(state.run_id, detail)
+
+
+def _given(given: str | Given) -> Given:
+    """An answer that is a word or a text, or as it was given."""
+    return Given(word=given) if isinstance(given, str) else given
 
 
 def _bound(asked: Asked) -> Asked:

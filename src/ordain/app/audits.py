@@ -133,6 +133,14 @@ class Audits:
             hint = "Look at it with `ordain audit verify`; to have the copy instead, move the ledger's file away first."
             raise refuse("E_LEDGER_EXISTS", detail, hint)
 
+    def statistics(self, ref: str | None = None, within_ms: int | None = None) -> Statistics:
+        """How plans and runs went: all of them, one plan with its runs, or one run; `within_ms` looks back so far."""
+        now = self._here.now()
+        since = Instant(max(now - within_ms, 0)) if within_ms is not None else None
+        if ref is None and not self._here.has_ledger():
+            return Tally().statistics(since, now)
+        return measure(self._here.ledger, now, ref, since)
+
     def _ledger(self) -> Ledger:
         if not self._here.has_ledger():
             raise refuse("E_LEDGER_MISSING", "Nothing was recorded in this workspace yet.", command="ordain status")

@@ -9,8 +9,8 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from ordain.app.answers import QuestionNotifier
-from ordain.app.approvals import Gate
 from ordain.app.authority import RunAuthority, taken_over
+from ordain.app.gate import Gate
 from ordain.core.approval.approval import Approval
 from ordain.core.plan.value import RunId
 from ordain.core.policy.sealing import SealedEnvironment

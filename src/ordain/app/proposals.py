@@ -54,8 +54,8 @@ FEEDBACK_MAX = 4_000
 class Proposals:
     """The verbs before and beside approval."""
 
-    def __init__(self, here: Surroundings, reviewing: Reviews) -> None:
-        self._here, self._reviewing = here, reviewing
+    def __init__(self, here: Surroundings, reviews: Reviews) -> None:
+        self._here, self.reviews = here, reviews
 
     # --- Proposing -------------------------------------------------------------------------------------------------
 
@@ -65,17 +65,17 @@ class Proposals:
         The plan of a document that was prepared before, and not carried out yet, is a revision of that one. Values for
         parameters make a plan of its own: two of them are no revisions of each other.
         """
-        document, problems = self._reviewing.lint(data, file, params, storing=True)
+        document, problems = self.reviews.lint(data, file, params, storing=True)
         plan = plan_or_refuse(document, problems)
         stream = None if params or file is None else self._revised(file)
         return await self._prepare(plan, by, file, sha256(data), problems, stream)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code; a template takes the defaults of its parameters."""
-        filled = self._reviewing.filled(reread_plan(plan), ())
+        filled = self.reviews.filled(reread_plan(plan), ())
         if not isinstance(filled, Filled):
             raise Refused(filled)
-        problems = self._reviewing.lint_plan(filled.plan)
+        problems = self.reviews.lint_plan(filled.plan)
         plan_or_refuse(Document(plan=filled.plan, problems=()), problems)
         return await self._prepare(filled.plan, by, None, None, problems, None)
 
@@ -90,7 +90,7 @@ class Proposals:
             if data is None:
                 detail = f"{path}, which the plan was prepared from, cannot be read."
                 raise refuse("E_DOC_NOT_FOUND", detail, command=f"ordain revise {short_id(state.plan_id)} DOCUMENT")
-        document, problems = self._reviewing.lint(data, file, params, storing=True)
+        document, problems = self.reviews.lint(data, file, params, storing=True)
         plan = plan_or_refuse(document, problems)
         known = self._here.records.lineage_of(plan_id(plan))
         if known not in (None, stream):
@@ -159,7 +159,7 @@ class Proposals:
 
         state = await here.records.decide(stream, proposed, now)
         self.write_copy(stream, state)
-        review = self._reviewing.review(plan, stream, state, notices)
+        review = self.reviews.review(plan, stream, state, notices)
         short = short_id(identity)
         prepared = Prepared(
             review=review,

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from ordain.app.renamed import warn_renamed
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.lineage.refusal import COUNTED_MS, REFUSALS_STREAM, telling
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import Recorded, RequestRefused
+from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Problem, Refused
 from ordain.ports.ledger import Append
+from ordain.records.records import names_run, refuse_foreign
 from ordain.records.surroundings import Surroundings
 
 SUBJECT_MAX = 200
@@ -40,6 +43,30 @@ class Refusals:
                 await self.record(verb, subject, by, refused.problems)
             raise
 
+    @asynccontextmanager
+    async def asked_for(self, verb: str, ref: str | None, by: Principal) -> AsyncIterator[None]:
+        """Around what a caller asks about a plan or a run: refused where it is somebody else's; what is refused is
+        recorded. The verbs that decide something do this themselves."""
+        async with self.recording(verb, ref or "", by):
+            self.check_owned(ref, by)
+            yield
+
+    def check_owned(self, ref: str | None, by: Principal) -> None:
+        """Raise Refused where this plan or run is not the caller's to see or handle; a person's is everything."""
+        self._here.refuse_pretended(by)
+        if by.person or ref is None:
+            return
+        if names_run(ref):
+            stream = self._here.records.run(self._here.records.find_run(ref))[0].lineage
+        else:
+            stream = self._here.records.find_plan(ref)
+        refuse_foreign(self._here.records.lineage(stream), by)
+
+    def refused_lately(self) -> int:
+        """How many of them are not older than a day."""
+        since = self._here.now() - DAY_MS
+        return sum(recorded.at >= since for recorded in self.newest())
+
     async def record(self, verb: str, subject: str, by: Principal, problems: Sequence[Problem]) -> None:
         """Record a refusal, if it is one of those and there is a ledger."""
         if self._here.is_pretended(by):
@@ -63,6 +90,10 @@ class Refusals:
                 except Refused as refused:
                     if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was recorded just now
                         raise
+
+    def __call__(self) -> Sequence[Recorded]:
+        warn_renamed("refusals", "refusals.newest")
+        return self.newest()
 
     def newest(self) -> Sequence[Recorded]:
         """The last ones that were recorded."""

@@ -1,81 +1,102 @@
-"""The verbs about runs: starting one, going on with it, deciding what it asks, ending it.
-
-The engine carries out; here is looked who may, what was permitted, and that nobody else is at it.
-"""
+"""The verbs about runs: starting one, going on with it, looking at it, ending it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
-from typing import NamedTuple
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from ordain.app.approvals import Gate, given, meanwhile
-from ordain.app.authority import taken_over
-from ordain.app.proposals import Proposals
-from ordain.core.approval.approval import Approval, Principal
-from ordain.core.lineage.lineage import PlanState
-from ordain.core.plan.actions.lock import lock_taken
-from ordain.core.plan.canonical import plan_id, short_id
-from ordain.core.plan.model import Plan
-from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.sealing import SealedEnvironment
-from ordain.core.policy.settings import Settings, limits
-from ordain.core.policy.tier import tier_of
-from ordain.core.report.report import AttemptOutput, Life, Review, RunReport, read_output, run_report
-from ordain.core.run.event import (
-    ApprovalGiven,
-    RunCancelled,
-    RunFinished,
-    RunOpened,
-    RunPaused,
-    RunStarted,
-    StopAsked,
+from ordain.app.plans import PlanVerbs
+from ordain.app.refusals import Refusals
+from ordain.app.run_control import RunControl, Waiting
+from ordain.core.approval.approval import Principal
+from ordain.core.plan.value import RunId, StepId
+from ordain.core.report.report import (
+    KeptOutput,
+    Review,
+    RunReport,
+    ToldPrompt,
 )
-from ordain.core.run.run_state import RunState
-from ordain.core.run.schedule import keepable
-from ordain.core.run.wait import signals_of, stream_of_signal
-from ordain.core.text.problem import Problem, Refused, closest, refuse
-from ordain.ports.ledger import Append, Observer
-from ordain.ports.machine import Credential, Holder
-from ordain.ports.workspace import StepLogs
-from ordain.records.records import Records, names_run, refuse_superseded
+from ordain.core.run.run_state import RunState, StepRecord
+from ordain.core.run.step_event import StepState
+from ordain.core.text.problem import Problem, refuse
+from ordain.core.text.redaction import Hidden, hide
+from ordain.ports.ledger import Observer
+from ordain.ports.machine import Credential
+from ordain.records.records import (
+    Records,
+)
 from ordain.records.surroundings import Surroundings
 
-Waiting = Callable[[str], None]
-"""Is told in words who is waited for."""
-WAITING_MS = 200
-LOOKING_S = 1.0
-"""How often it is looked whether somebody still carries out a run that is watched."""
-ANSWERING_S = 10.0
-"""How long an executor may take to end its run when it is asked to."""
-LISTENING_S = 0.05
-LOOKED_BACK = 64 << 10
-"""How much of a run's log is looked at by somebody who begins to watch it."""
+if TYPE_CHECKING:
+    from ordain.core.report.brief import Brief
 
 
-class Again(NamedTuple):
-    """What a rerun takes over from the run before."""
+class RunVerbs:
+    """The runs of one workspace."""
 
-    run_id: RunId
-    first_run: RunId
-    may_keep: tuple[StepId, ...]
-
-
-class RunControl:
-    def __init__(self, here: Surroundings, gate: Gate, proposals: Proposals) -> None:
-        self._here, self._gate, self._proposals = here, gate, proposals
-        self._stop: Callable[[], None] | None = None
-        self._carried_out: RunId | None = None
-        self.started: RunId | None = None
-        """The run that was started here last."""
+    def __init__(self, here: Surroundings, control: RunControl, plans: PlanVerbs, refusals: Refusals) -> None:
+        self._here, self._control, self._plans, self._refusals = here, control, plans, refusals
 
     @property
     def _records(self) -> Records:
         return self._here.records
 
-    # --- Starting --------------------------------------------------------------------------------------------------
+    def run(self, ref: str) -> RunReport:
+        """One run as it stands."""
+        return self._control.report(self._records.find_run(ref))
+
+    def output(self, ref: str, step: str) -> tuple[KeptOutput, Iterator[bytes]]:
+        """What a step of a run wrote, as far as it is kept, part by part, without the secrets that were known when it
+        was recorded. Whoever shows it hides those that are known now as well."""
+        found, parts, hidden = self._output(ref, step)
+        return found, hide(parts, hidden)
+
+    def exact_output(self, ref: str, step: str, by: Principal) -> tuple[KeptOutput, Iterator[bytes]]:
+        """The same, exactly, with every secret in it: for a person at a terminal only."""
+        self._here.refuse_pretended(by)
+        if not by.person:
+            raise refuse(
+                "E_EXACT_CHANNEL",
+                "What a step wrote is handed out exactly, with the secrets in it, to a person at a terminal only.",
+                "Without -o it is shown with them hidden.",
+                command=f"ordain show {shlex.quote(ref)} --output {shlex.quote(step)} -o FILE",
+            )
+        return self._output(ref, step, exact=True)[:2]
+
+    def _output(
+        self, ref: str, step: str, *, exact: bool = False
+    ) -> tuple[KeptOutput, Iterator[bytes], tuple[Hidden, ...]]:
+        run_id = self._records.find_run(ref)
+        state = self._records.run(run_id)[0]
+        self._refuse_unknown_step(state, step)
+        record = state.steps[StepId(step)]
+        outcome, ledger = record.outcome, self._here.ledger
+        seal = outcome.output_seal if outcome is not None else ""
+        kept, parts = ledger.kept(seal), ledger.artifact(seal)
+        if outcome is None or (kept is None and parts is None):
+            raise refuse(
+                "E_OUTPUT_NOT_KEPT",
+                f"`{step}` {_why_no_output(record)} in {run_id}.",
+                command=f"ordain show --verbose {run_id}",
+            )
+        if outcome.hidden is None and not exact:  # 0.1 recorded it, and only its end is known to be without secrets
+            kept, parts = outcome.output_tail.encode("utf-8", "replace"), None
+        size = len(kept) if kept is not None else outcome.output_bytes
+        found = KeptOutput(run_id=run_id, step=StepId(step), output_bytes=outcome.output_bytes, kept_bytes=size)
+        return found, parts if parts is not None else iter((kept or b"",)), outcome.hidden or ()
+
+    def _refuse_unknown_step(self, state: RunState, step: str) -> None:
+        if step not in state.steps:
+            named = ", ".join(state.steps)
+            raise refuse("E_STEP_UNKNOWN", f"{state.run_id} has no step `{step}`.", f"Its steps are: {named}.")
+
+    async def cancel_run(
+        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
+    ) -> RunReport:
+        """End a run as it stands. Its own caller may, and every person: it permits nothing."""
+        async with self._refusals.asked_for("cancel", ref, by):
+            return await self._control.ends.cancel(ref, by, reason, status=status, take_over=take_over)
 
     async def commit(
         self,
@@ -86,30 +107,20 @@ class RunControl:
         preparation: str | None = None,
     ) -> RunReport:
         """Start the approved run and carry it out until it ends or waits for a person. A preparation, by default the
-        newest, starts one run: where it has, that one is watched to its end instead and reported.
-
-        Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
-        consumes nothing and one approval starts one run. Where the workspace has no place for another run it is waited
-        for one and `waiting` is told; without it the run is refused.
-        """
-        if (earlier := self.begun(ref, preparation)) is not None:
-            return await self.watch(earlier, *observers)
-        return await self._commit(ref, by, observers, waiting, preparation=preparation)
+        newest, starts one run: where it has, that one is watched to its end and reported; `started` tells the two
+        apart."""
+        async with self._refusals.asked_for("commit", ref, by):
+            self._plans.refuse_edited(ref, "commit")
+            return await self._control.commit(ref, by, *observers, waiting=waiting, preparation=preparation)
 
     def begun(self, ref: str, preparation: str | None = None) -> RunId | None:
         """The run that a preparation, by default the newest, has started."""
-        if preparation is None:
-            state = self._records.current(ref)[1]
-            found = state.preparations.get(state.preparation)
-            return found.run_id if found is not None else None
-        state = self._records.lineage(self._records.find_plan(ref))
-        found = state.preparations.get(preparation)
-        if found is None:
-            detail = f"This plan was never prepared as `{preparation}`."
-            raise refuse("E_PREPARATION_NOT_FOUND", detail, command=f"ordain show {short_id(state.plan_id)}")
-        if found.run_id is None:
-            refuse_superseded(found.plan_id, state)
-        return found.run_id
+        return self._control.begun(ref, preparation)
+
+    @property
+    def started(self) -> RunId | None:
+        """The run that was started here last."""
+        return self._control.started
 
     async def approve_and_commit(
         self,
@@ -119,9 +130,10 @@ class RunControl:
         credential: Credential | None = None,
         waiting: Waiting | None = None,
     ) -> RunReport:
-        """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
-        run is refused leaves no approval behind."""
-        return await self._commit(shown.plan_id, by, observers, waiting, shown=shown, credential=credential)
+        """A person's yes to what was shown, spent on the spot."""
+        async with self._refusals.recording("approve", shown.plan_id, by):
+            work = self._control.approve_and_commit(shown, by, *observers, credential=credential, waiting=waiting)
+            return await work
 
     async def rerun(
         self,
@@ -131,573 +143,94 @@ class RunControl:
         again_from: str | None = None,
         waiting: Waiting | None = None,
     ) -> RunReport:
-        """Run the same plan again, on an approval of its own. Steps that passed are kept if their contract holds now;
-        with `again_from`, that step and all that depends on it are run again, and others that passed are kept where a
-        person says so."""
-        self._here.refuse_stopped()
-        run_id = self._records.find_run(ref) if names_run(ref) else self._newest_run(ref)
-        former, identity, _ = self._records.run(run_id)
-        if not former.finished:
-            detail = f"{run_id} has not ended; go on with it instead."
-            raise refuse("E_RUN_OPEN", detail, command=f"ordain resume {run_id}")
-        newest = self._newest_run(identity)
-        if run_id != newest:
-            detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
-            raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
-        names = [one.id for one in former.plan.steps]
-        if again_from is not None and again_from not in names:
-            detail = f"The plan of {run_id} has no step `{again_from}`."
-            raise refuse("E_RUN_STEP", detail, *closest(again_from, names), command=f"ordain show {run_id}")
-        # What is kept of it counts as done, so what it was begun on and decided by must count too.
-        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
-        step = StepId(again_from) if again_from is not None else None
-        kept = keepable(former, step, person=by.person)
-        again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept)
-        try:
-            return await self._commit(identity, by, observers, waiting, again=again)
-        except Refused as refused:
-            words = f"ordain rerun {run_id}{f' --from {step}' if step is not None else ''}"
-            raise Refused([_then(problem, identity, words) for problem in refused.problems]) from refused
-
-    def _newest_run(self, ref: str) -> RunId:
-        _, state = self._records.current(ref)
-        run_id = next(reversed(state.runs), None)
-        if run_id is None:
-            command = f"ordain commit {short_id(state.plan_id)}"
-            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command=command)
-        return run_id
-
-    async def _commit(
-        self,
-        ref: str,
-        by: Principal,
-        observers: Sequence[Observer],
-        waiting: Waiting | None = None,
-        *,
-        shown: Review | None = None,
-        credential: Credential | None = None,
-        again: Again | None = None,
-        preparation: str | None = None,
-    ) -> RunReport:
-        run_id = RunId(self._here.ports.ids.mint("RUN-"))
-        stream, state = self._records.current(ref)
-        sealed = _sealed_for(_prepared_as(state, preparation)) if shown is None else None
-        async with self._at_work(run_id, self._records.plan(stream), sealed, waiting):
-            while True:
-                try:
-                    begun = await self._start(stream, run_id, by, shown, credential, again, preparation)
-                    break
-                except Refused as refused:
-                    if refused.problems[0].code != "E_LEDGER_CONFLICT":
-                        raise
-                    if shown is not None:
-                        raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
-            if isinstance(begun, int):
-                return await self._begin(stream, state.size, run_id, observers, begun)
-        return await self.watch(begun, *observers)  # the place is somebody else's
-
-    def is_busy(self, ref: str) -> bool:
-        own = self._records.current(ref)[1].open_run
-        others = (plan.state.open_run for plan in self._here.ledger.plans(open_only=True))
-        return any(self._here.ports.lock.holder(one) is not None for one in others if one is not None and one != own)
-
-    async def _begin(
-        self, stream: str, heard: int, run_id: RunId, observers: Sequence[Observer], judged_at: int
-    ) -> RunReport:
-        """Carry out a run that was started just now."""
-        self._proposals.write_copy(stream, self._records.lineage(stream))
-        # Nobody can have asked anything of a run that was not there.
-        opened, _, head = self._records.run(run_id)
-        if opened.epoch or opened.finished:
-            raise taken_over(run_id)
-        return await self._carry_out(opened, head, heard, observers, judged_at)
-
-    @asynccontextmanager
-    async def _at_work(
-        self, run_id: RunId, plan: Plan, sealed: SealedEnvironment | None, waiting: Waiting | None
-    ) -> AsyncIterator[None]:
-        """Be the one who carries out this run, in one of the workspace's places. Others wait for that place, so slow
-        tool servers are asked before."""
-        lock, clock, told = self._here.ports.lock, self._here.ports.clock, ""
-        with self._here.asked_tools(plan, sealed):
-            while True:
-                with ExitStack() as held:
-                    try:
-                        held.enter_context(lock.place(run_id, self._here.snapshot.settings.writers))
-                    except Refused as refused:
-                        problem = refused.problems[0]
-                        if problem.code != "E_WORKSPACE_BUSY" or waiting is None:
-                            raise
-                        if problem.detail != told:
-                            told = problem.detail
-                            waiting(told)
-                            for words in self._in_its_way(run_id):
-                                waiting(words)
-                    else:
-                        held.enter_context(lock.claim(run_id))
-                        self._here.refuse_stopped()  # not before: stopping kills those who have claimed a run
-                        yield
-                        return
-                await clock.sleep_until(Instant(clock.now() + WAITING_MS))
-
-    def _in_its_way(self, run_id: RunId) -> Iterator[str]:
-        """Runs at work that wait for what this one holds: neither would ever go on, and what helps, in words."""
-        for plan in self._here.ledger.plans(open_only=True):
-            other = plan.state.open_run
-            if other is None or other == run_id or self._here.ports.lock.holder(other) is None:
-                continue
-            state, _, _ = self._records.run(other)
-            for step_id in state.waiting:
-                lock = lock_taken(state.step(step_id).action)
-                if lock is not None and self._records.lock(lock).holder == run_id:
-                    yield (
-                        f"{other} waits for the lock `{lock}`, which {run_id} itself holds, so neither can "
-                        f"go on. In another terminal: ordain pause {other}"
-                    )
-
-    async def _start(
-        self,
-        stream: str,
-        run_id: RunId,
-        by: Principal,
-        shown: Review | None,
-        credential: Credential | None,
-        again: Again | None,
-        preparation: str | None,
-    ) -> int | RunId:
-        """Check everything, then open the run and spend its approval in one transaction, which compares what was
-        looked at: the lineage, and with the workspace's own stream the settings and the approvers. How long that was;
-        or the run that this was started for before, and nothing is done."""
-        here = self._here
-        state, snapshot = _prepared_as(self._records.lineage(stream), preparation), here.snapshot
-        prepared = preparation or state.preparation
-        used = state.preparations[prepared].run_id if prepared in state.preparations else None
-        if used is not None and shown is None and again is None:
-            return used
-        plan, now = self._records.plan(stream), here.now()
-        settings = snapshot.settings
-        requires_approval = self._asks_approval(state, plan, settings)
-        events: tuple[ApprovalGiven | RunStarted, ...] = ()
-        if shown is not None:
-            permission = await self._gate.permit(stream, state, by, shown, credential)
-            approval: Approval | None = permission.approval
-            events = (given(permission),)
-        else:
-            approval = await self._gate.usable(state, stream, plan, required=requires_approval)
-        await self._refuse_unprotectable(plan)
-        self._refuse_broken(plan, approval)
-        started = RunStarted(
-            run_id=run_id,
-            plan_id=state.plan_id,
-            approval_id=approval.approval_id if approval is not None else None,
-            by=by,
-            tools=here.judged_by(plan, settings) if approval is None else None,
-            preparation=prepared if used is None and again is None else _started_for(state, approval, shown),
-        )
-        opened = RunOpened(
-            run_id=run_id,
-            plan_id=state.plan_id,
-            lineage=stream,
-            workspace=await here.identity(),
-            limits=limits(
-                settings,
-                here.kept_tools(plan, settings),
-                here.kept_agents(plan, settings),
-                tier=tier_of(plan, settings.tier),
-            ),
-            rerun_of=again.run_id if again is not None else None,
-            first_run=again.first_run if again is not None else None,
-            may_keep=again.may_keep if again is not None else (),
-            operands=here.command_files(plan) if approval is None else None,
-            signals={key: size for key in signals_of(plan) if (size := here.ledger.size(stream_of_signal(key)))},
-            environment=state.environment if approval is None else None,
-        )
-        await here.ledger.append(
-            now,
-            here.unchanged(snapshot),
-            Append(stream=stream, expected=state.size, events=(*events, started)),
-            Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
-        )
-        self.started = run_id
-        return snapshot.workspace.size
-
-    async def check_startable(self, ref: str, preparation: str | None = None) -> None:
-        """Raise Refused where no run of this plan could start on the approvals there are."""
-        stream, state = self._records.current(ref)
-        state = _prepared_as(state, preparation)
-        plan = self._records.plan(stream)
-        with self._here.asked_tools(plan, _sealed_for(state)):
-            required = self._asks_approval(state, plan, self._here.snapshot.settings)
-            self._refuse_broken(plan, await self._gate.usable(state, stream, plan, required=required))
-
-    def _asks_approval(self, state: PlanState, plan: Plan, settings: Settings) -> bool:
-        """Whether a run of a plan needs an approval; raises Refused where none may start whoever approved it."""
-        self._here.refuse_stopped()
-        self.refuse_open(state)
-        self._here.refuse_tier(tier_of(plan, settings.tier))
-        self._here.refuse_agents(plan, settings)
-        ruling = self._here.rule(plan, settings)
-        if ruling.denied:
-            raise Refused(ruling.denied)
-        return ruling.requires_approval
-
-    def _refuse_broken(self, plan: Plan, approval: Approval | None) -> None:
-        """Raise Refused with every precondition of the plan that does not hold, before anything is spent on it."""
-        if not plan.preconditions:
-            return
-        from ordain.engine.begin import Conditions  # few plans have any
-
-        conditions = Conditions(
-            run_id=None,
-            lock_holder=lambda name: self._records.lock(name).holder,
-            approval=approval,
-            passed=lambda name: f"`{name}` has not passed: its run has not begun",
-            variables=lambda expression: {
-                "params": {name: parameter.default for name, parameter in plan.params.items()},
-                "steps": {},
-                "data": {},
-            },
-            expressions=self._here.ports.expressions,
-            panes=self._here.ports.panes,
-        )
-        redactor = self._here.redactor()
-        broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
-        if broken:
-            raise Refused(
-                Problem(
-                    code="E_PLAN_PRECONDITION_FAILED",
-                    detail=f"Before this plan begins something must hold that does not: {redactor.text(why)}.",
-                )
-                for why in broken
-            )
-
-    async def _refuse_unprotectable(self, plan: Plan) -> None:
-        """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
-        come to be while it runs are looked at then."""
-        for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
-            if patterns:
-                await self._here.ports.protection.save(patterns, ())
-
-    # --- Going on --------------------------------------------------------------------------------------------------
+        """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now."""
+        async with self._refusals.asked_for("rerun", ref, by):
+            return await self._control.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
 
     async def resume(
         self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
     ) -> RunReport:
-        """Go on with a run that stopped: the one named, or the only one that has not ended.
+        """Go on with a run that stopped: the one named, or the only one that has not ended."""
+        return await self._control.resume(ref, *observers, waiting=waiting, take_over=take_over)
 
-        An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
-        """
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
-        state, _, head = self._records.run(run_id)
-        _refuse_if_ended(state)
-        heard, before = self._here.ledger.size(state.lineage), state.size
-        # What is recorded from here on is asked of us, although it is not ours yet.
-        holder = self._here.ports.lock.holder(run_id)
-        if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
-            await self._refuse_to_go_on(state)  # before anybody is killed for it
-            self._end_executor(run_id, holder)
-        elif holder is not None:
-            with self._here.ports.lock.claim(run_id):  # refused at once, for it would be waited for its own place
-                pass
-        async with self._at_work(run_id, state.plan, self._sealed(state), waiting):
-            head = self._records.catch_up(state, head)
-            _refuse_if_ended(state)
-            if state.paused_by is not None and state.size > before:
-                return self.report(run_id)  # somebody paused it while it was waited for a place
-            asked = self._records.lineage(state.lineage).stop_asked
-            if asked is not None and asked.to != "paused":
-                # Whoever carried it out died before it could do what it was asked.
-                await self._end_run(run_id, asked.by, asked.reason, asked.to)
-                return self.report(run_id)
-            await self._refuse_to_go_on(state)
-            return await self._carry_out(state, head, heard, observers)
+    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
+        """Have a run stop when what is under way has ended."""
+        async with self._refusals.asked_for("pause", ref, by):
+            return await self._control.ends.pause(ref, by, reason)
 
-    async def _refuse_to_go_on(self, state: RunState) -> None:
-        """Raise Refused where a run may not go on here, or on what it was begun on."""
-        run_id = state.run_id
-        if state.workspace_identity != await self._here.identity():
-            raise refuse(
-                "E_PLAN_WORKSPACE",
-                f"{run_id} was begun in another directory than the one that is here now.",
-                f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
-                command=f"ordain cancel {run_id}",
-            )
-        self._here.refuse_tier(state.limits_in_force.tier)
-        here = {**self._here.ports.handlers.registered(), **self._here.ports.sources.registered()}
-        for name, handler in state.limits_in_force.handlers.items():
-            if handler.registered and here.get(name) != handler:
-                raise refuse(
-                    "E_TOOL_UNKNOWN" if handler.schema is not None else "E_ACTION_UNKNOWN",
-                    f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
-                    f"Go on with it in the program that registers {handler.python}.",
-                )
-        agents = self._here.ports.agents.registered()
-        for name, agent in state.limits_in_force.agents.items():
-            if agent.registered and agents.get(name) != agent:
-                raise refuse(
-                    "E_AGENT_UNKNOWN",
-                    f"{run_id} has tasks for `{name}`, which this program does not have as it was when the run began.",
-                    f"Go on with it in the program that registers {agent.python}.",
-                )
-        await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
-        sealed = self._sealed(state)
-        if sealed is not None and (changed := self._here.misfits(sealed)):
-            raise refuse(
-                "E_RUN_ENVIRONMENT",
-                f"{run_id} was begun with another environment: {changed[0]}.",
-                *(f"Also: {one}." for one in changed[1:]),
-                "Set it as it was when the run was approved, or end the run and approve a new one.",
-                command=f"ordain cancel {run_id}",
-            )
+    async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
+        """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
+        return await self._control.watch(ref, *observers)
 
-    def _sealed(self, state: RunState) -> SealedEnvironment | None:
-        """What a run gets of the environment: what its approval sealed, or else its preparation. None for one that an
-        older version began."""
-        _, permission = self._records.start_of(state.run_id, state.lineage)
-        return permission.approval.base.environment if permission is not None else state.environment
+    def run_state(self, run_id: RunId) -> RunState:
+        """A run folded as it is recorded, for somebody who folds into it what comes."""
+        return self._records.run(run_id)[0]
 
-    def notices(self, run_id: RunId) -> tuple[Problem, ...]:
-        if self._sealed(self._records.run(run_id)[0]) is not None:
-            return ()
-        detail = f"{run_id} was begun by an older version, so its steps get the variables that you have now."
-        return (Problem(code="W_RUN_UNSEALED", detail=detail),)
+    def run_notices(self, run_id: RunId) -> tuple[Problem, ...]:
+        """What somebody who goes on with a run should know."""
+        return self._control.notices(run_id)
 
-    def _refuse_ended(self, run_id: RunId) -> RunState:
-        state, _, _ = self._records.run(run_id)
-        _refuse_if_ended(state)
-        return state
+    def brief(self, ref: str, step: str) -> Brief:
+        """What a planner needs to know to propose how a run goes on after one of its steps."""
+        from ordain.core.report.brief import brief  # only few ask for one
 
-    def _end_executor(self, run_id: RunId, holder: Holder) -> None:
-        """Kill whoever carries out a run, so that nothing it would still do happens."""
-        if not self._here.ports.lock.end(run_id, holder):
-            raise refuse(
-                "E_RUN_BUSY",
-                f"Process {holder.pid}, which is at work on {run_id}, cannot be ended from here.",
-                "It runs as another user or on another machine; end it there.",
-                command=f"ordain watch {run_id}",
-            )
+        run_id = self._records.find_run(ref)
+        state, identity, _ = self._records.run(run_id)
+        self._refuse_unknown_step(state, step)
+        return brief(state, identity, StepId(step), self._control.report(run_id))
 
-    def _stalled_after_ms(self) -> int:
-        try:
-            return self._here.snapshot.settings.stalled_after_ms
-        except Refused:  # the record cannot be believed; looking must still be possible
-            return Settings().stalled_after_ms
+    def prompt_told(self, ref: str, step: str, attempt: int | None = None) -> ToldPrompt:
+        """What the agent of a step of a run was told, in this attempt or in the last one."""
+        from ordain.app.prompt import Prompts  # few look at prompts
+
+        run_id = self._records.find_run(ref)
+        self._refuse_unknown_step(self._records.run(run_id)[0], step)
+        return Prompts(self._here).told(run_id, StepId(step), attempt)
 
     @property
     def carries_out(self) -> RunId | None:
-        return self._carried_out
+        """The run that is under way in this process."""
+        return self._control.carries_out
 
     def stop(self) -> bool:
         """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
         such a run."""
-        if self._stop is None:
-            return False
-        self._stop()
-        return True
+        return self._control.stop()
 
-    async def _carry_out(
-        self, state: RunState, head: str, heard: int, observers: Sequence[Observer], judged_at: int | None = None
-    ) -> RunReport:
-        from ordain.app.executor import Executor, open_run  # only a run needs the loop and all it imports
+    def find_run(self, ref: str | None) -> RunId:
+        """The run a person means to go on with; without a name the only one that has not ended."""
+        return self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
 
-        run_id = state.run_id
-        run = open_run(self._here, self._gate, state, head, heard, sealed=self._sealed(state), judged_at=judged_at)
-        executor = Executor(self._here, run, observers)
-        self._end_leftovers(state)
-        self._stop, self._carried_out = executor.stop, run_id
-        try:
-            await executor.carry_out()
-        finally:
-            self._stop = self._carried_out = None
-        report = self._report(state, plan_id(state.plan))
-        self._tell(report, state.lineage)
-        return report
+    def executing(self, ref: str) -> RunId | None:
+        """The run of a plan that somebody carries out by now, if there is one."""
+        run_id = self._records.current(ref)[1].open_run
+        return run_id if run_id is not None and self._control.report(run_id).executors else None
 
-    def _end_leftovers(self, state: RunState) -> None:
-        """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,
-        so that nobody begins with it whose commands would be ended too."""
-        for plan in self._here.ledger.plans(open_only=True):
-            other = plan.state.open_run
-            if other is not None and other != state.run_id:
-                with suppress(Refused), self._here.ports.lock.claim(other):
-                    self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{other}/")
+    def is_busy(self, ref: str) -> bool:
+        """Whether somebody carries out a run of another plan here."""
+        return self._control.is_busy(ref)
 
-    def _tell(self, report: RunReport, stream: str) -> None:
-        """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
-        self._proposals.write_copy(stream, self._records.lineage(stream))
-        if report.status in ("completed", "failed", "cancelled"):
-            self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
+    async def check_startable(self, ref: str, by: Principal, preparation: str | None = None) -> None:
+        """Raise Refused where this caller could not start this plan as things stand. Nothing is spent."""
+        async with self._refusals.asked_for("commit", ref, by):
+            self._plans.refuse_edited(ref, "commit")
+            await self._control.check_startable(ref, preparation)
 
-    def report(self, run_id: RunId) -> RunReport:
-        state, identity, _ = self._records.run(run_id)
-        return self._report(state, identity)
-
-    def _report(self, state: RunState, identity: PlanId) -> RunReport:
-        holder, asked = self._here.ports.lock.holder(state.run_id), None
-        if holder is not None:
-            plan = self._records.lineage(state.lineage)
-            if plan.stop_asked is not None and plan.stop_asked_at >= state.executor_at:
-                asked = plan.stop_asked.to
-        life = Life(
-            executing=holder is not None,
-            silent_ms=holder.silent_ms if holder is not None else 0,
-            stop_asked=asked,
-            stopped_at=self._records.stopped_at(),
-            answered=frozenset(one.step for one in self._gate.sent(state)),
-            stalled_after_ms=self._stalled_after_ms(),
-        )
-        return run_report(state, identity, self._here.now(), life)
-
-    async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
-        """Tell observers everything that is recorded about a run, from its beginning and as it comes, for as long as
-        somebody carries it out. Only looks."""
-        import asyncio
-
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")
-        stream, seen, ended = f"run/{run_id}", 0, False
-        said = _OutputTails(self._here.ports.logs, run_id)
-        while True:
-            at_work = self._here.ports.lock.holder(run_id) is not None  # first: what it records last is read after that
-            for recorded in self._here.ledger.read(stream, seen):
-                seen, ended = recorded.seq, isinstance(recorded.event, RunFinished | RunCancelled)
-                for observe in observers:
-                    observe(recorded)
-            if ended or not at_work:
-                return self.report(run_id)
-            for output in said.since():
-                for observe in observers:
-                    observe(output)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._here.ledger.grown(stream, seen), LOOKING_S)
-
-    def refuse_open(self, state: PlanState) -> None:
-        if state.open_run is not None:
-            asked = self.report(state.open_run).questions
-            command = asked[0].asking if asked else f"ordain resume {state.open_run}"
-            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
-
-    # --- Stopping from outside -------------------------------------------------------------------------------------
-
-    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
-        """Have a run stop when what is under way has ended; it goes on with `resume`. Anybody may: it permits
-        nothing. Where an executor is at work it does that by itself, and the report says `pausing`."""
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("pause")
-        state = self._refuse_ended(run_id)
-        text = self._here.redactor(defaults=True).text(reason)
-        if self._here.ports.lock.holder(run_id) is not None:
-            await self._ask(state, "paused", by, text)
-            return self.report(run_id)
-        with self._here.ports.lock.claim(run_id):
-            state = self._refuse_ended(run_id)
-            if state.paused_by is None:
-                self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
-                event = RunPaused(by=by, reason=text)
-                await self._here.ledger.append(
-                    self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
-                )
-            return self.report(run_id)
-
-    async def cancel(
-        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
-    ) -> RunReport:
-        """End a run as it stands, as `cancelled` or given up as `failed`: whatever is running is ended, and of steps
-        that were under way nobody says what they did. Anybody may: it permits nothing.
-
-        An executor at work is asked to; with `take_over`, one that does not answer is killed.
-        """
-        run_id = self._records.find_run(ref)
-        state = self._refuse_ended(run_id)
-        text = self._here.redactor(defaults=True).text(reason)
-        if self._here.ports.lock.holder(run_id) is not None:
-            await self._ask(state, status, by, text)
-            holder = await self._answered(run_id)
-            if holder is not None and not take_over:
-                raise refuse(
-                    "E_RUN_BUSY",
-                    f"Process {holder.pid}, which is at work on {run_id}, was asked to end it and does not answer.",
-                    "It does that as soon as it can; if it is frozen, this ends the process itself:",
-                    command=f"ordain cancel {run_id} --take-over",
-                )
-            if holder is not None:
-                self._end_executor(run_id, holder)
-        with self._here.ports.lock.claim(run_id):
-            if not self._records.run(run_id)[0].finished:
-                await self._end_run(run_id, by, text, status)
-        return self.report(run_id)
-
-    async def _ask(self, state: RunState, to: str, by: Principal, reason: str) -> None:
-        """Record what is asked of whoever carries out a run; they heed it."""
-
-        def asked(plan: PlanState) -> StopAsked:
-            if plan.open_run != state.run_id:
-                command = f"ordain show {state.run_id}"
-                raise refuse("E_RUN_ENDED", f"{state.run_id} has ended just now.", command=command)
-            return StopAsked(run_id=state.run_id, to=to, by=by, reason=reason)
-
-        await self._records.decide(state.lineage, asked, self._here.now())
-
-    async def _answered(self, run_id: RunId) -> Holder | None:
-        """Wait a while for an executor to end its run and let go of it; the executor that did not."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        until = loop.time() + ANSWERING_S
-        # Nothing rings when a lock is let go.
-        while (holder := self._here.ports.lock.holder(run_id)) is not None and loop.time() < until:  # noqa: ASYNC110
-            await asyncio.sleep(LISTENING_S)
-        return holder
-
-    async def _end_run(self, run_id: RunId, by: Principal, reason: str, status: str) -> None:
-        from ordain.app.executor import end_run
-
-        state = await end_run(self._here, run_id, RunCancelled(by=by, reason=reason, status=status))
-        self._tell(self.report(run_id), state.lineage)
+    def startable(self, ref: str) -> None:
+        """Raise Refused where work is stopped, a run of this plan is open, or an agent of it cannot be started: nobody
+        need be asked about what could not start."""
+        self._here.refuse_stopped()
+        self._control.refuse_open(self._records.current(ref)[1])
+        self._here.refuse_agents(self._plans.review(ref).plan, self._here.snapshot.settings)
 
 
-class _OutputTails:
-    """The ends of outputs that whoever carries out a run puts into its log. They are shown, and nothing else."""
-
-    def __init__(self, logs: StepLogs, run_id: RunId) -> None:
-        self._logs, self._run_id = logs, run_id
-        self._place = -LOOKED_BACK
-
-    def since(self) -> tuple[AttemptOutput, ...]:
-        """The newest of each step that was added since this was asked last."""
-        data, end = self._logs.read(self._run_id, self._place)
-        *lines, begun = data.split(b"\n")
-        self._place = end - len(begun)
-        found = [output for line in lines if (output := read_output(line)) is not None]
-        ours = {output.step: output for output in found if output.stream == f"run/{self._run_id}"}
-        return tuple(ours.values())
+_UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
 
 
-def _refuse_if_ended(state: RunState) -> None:
-    if state.finished:
-        detail = f"{state.run_id} has ended ({state.status}); there is nothing to go on with."
-        raise refuse("E_RUN_ENDED", detail, command=f"ordain show {state.run_id}")
-
-
-def _then(problem: Problem, identity: PlanId, command: str) -> Problem:
-    """A problem that an approval helps, with the command that gives it and the one that comes after that."""
-    if problem.code not in ("E_PLAN_APPROVAL_MISSING", "E_APPROVAL_SPENT"):
-        return problem
-    hints = (f"Approve it as below, then: {command}",)
-    return replace(problem, hints=hints, command=f"ordain approve {short_id(identity)}")
-
-
-def _prepared_as(state: PlanState, preparation: str | None) -> PlanState:
-    """A plan as one preparation of it, by default the newest, left it."""
-    found = state.preparations.get(preparation or "")
-    return replace(state, environment=found.environment) if found is not None else state
-
-
-def _sealed_for(state: PlanState) -> SealedEnvironment | None:
-    """The environment that a run of a plan would be started with, by its newest approval or its preparation."""
-    newest = next(reversed(state.permissions.values()), None)
-    return newest.approval.base.environment if newest is not None else state.environment
-
-
-def _started_for(state: PlanState, approval: Approval | None, shown: Review | None) -> str:
-    """What one run more is started for: the approval that permits it, where that counts as a preparation."""
-    name = approval.approval_id if approval is not None else ""
-    return name if shown is not None or name in state.preparations else ""
+def _why_no_output(record: StepRecord) -> str:
+    """Why nothing that a step wrote can be had, in words that follow its name."""
+    if record.outcome is not None:
+        return "wrote something that is not kept" if record.outcome.output_bytes else "wrote nothing"
+    if record.state in _UNDER_WAY:
+        return "has not ended"
+    return "has not begun" if record.attempts == 0 else "has no end that anybody saw"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ordain.app.refusals import Refusals
+from ordain.app.renamed import warn_renamed
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.name import name_fault
 from ordain.core.report.report import SignalAwaited, SignalReport, TopicLine
@@ -39,6 +41,10 @@ class Topics:
     def __init__(self, here: Surroundings) -> None:
         self._here = here
 
+    def __call__(self) -> tuple[TopicLine, ...]:
+        warn_renamed("topics", "topics.all")
+        return self.all()
+
     def all(self) -> tuple[TopicLine, ...]:
         """Every topic, oldest first, with its newest message."""
         if not self._here.has_ledger():
@@ -62,7 +68,11 @@ class Topics:
         return TopicLine(topic=name, count=count, newest=found[-1]), found
 
     async def post(self, name: str, text: str, by: Principal) -> TopicLine:
-        """Record a message."""
+        """Leave a message for the agents that read a topic. Anybody may: it permits nothing."""
+        async with Refusals(self._here).recording("post", name, by):
+            return await self._post(name, text, by)
+
+    async def _post(self, name: str, text: str, by: Principal) -> TopicLine:
         _refuse_name(name)
         _refuse_text(text)
         here, stream = self._here, stream_of_topic(name)
@@ -117,6 +127,11 @@ class Signals:
         self._here = here
 
     async def give(self, key: str, by: Principal, value: Any = None) -> SignalReport:
+        """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
+        async with Refusals(self._here).recording("signal", key, by):
+            return await self._give(key, by, value)
+
+    async def _give(self, key: str, by: Principal, value: Any) -> SignalReport:
         """Record that a signal was given, with a value where there is one: a text, or anything that JSON can say."""
         fault = name_fault("signal", key)
         if fault is not None:

@@ -1,4 +1,4 @@
-"""The guard of a workspace for whoever must answer at once: the same rules and the same judgement as `App.guarding`, of
+"""The guard of a workspace for whoever must answer at once: the same rules and the same judgement as `App.guard`, of
 settings that were read at a glance.
 
 Where anything is out of the ordinary there is none, and an App has to be asked: no ledger yet, a directory that was

@@ -18,7 +18,7 @@ from ordain.ports.machine import Credential
 def check_approvable(session: Session, review: Review, name: str | None, *, sign: bool) -> str | None:
     """Whose key will sign, if one must or should; raises Refused where a yes could not count, before anybody reads."""
     signer = signer_named(session, name) if sign or name is not None or review.signature_required else None
-    session.run(session.app.check_approvable(review.plan_id, session.by, signer))
+    session.run(session.app.approvals.check_approvable(review.plan_id, session.by, signer))
     return signer
 
 
@@ -41,7 +41,9 @@ def ask_approval(session: Session, review: Review) -> Review | None:
 
 def signer_named(session: Session, name: str | None) -> str:
     """Whose key signs: the one named, else the caller's own, else the only one that is enrolled and kept here."""
-    kept = [one.name for one in session.app.workspace_state().active if session.app.keeps_key(one.name)]
+    kept = [
+        one.name for one in session.app.workspace.workspace_state().active if session.app.approvals.keeps_key(one.name)
+    ]
     if name is None:
         if not kept:
             detail = "An enrolled key must sign, and none that is enrolled here is kept on this machine."
@@ -50,7 +52,7 @@ def signer_named(session: Session, name: str | None) -> str:
         name = session.by.name if session.by.name in kept else kept[0] if len(kept) == 1 else None
     if name is None:
         raise refuse("E_APPROVAL_SIGNATURE", f"Whose key? {', '.join(kept)} are enrolled.", "Say so with --as NAME.")
-    session.app.check_signer(name)
+    session.app.approvals.check_signer(name)
     return name
 
 

@@ -35,14 +35,14 @@ def approve(session: Session, plan: str, start: bool, sign: bool, name: str | No
     """
     session.needs_person("approve a plan", f"ordain approve {shlex.quote(plan)}")
     plan = session.plan_named(plan)
-    session.app.refuse_edited(plan, "approve")
-    review = session.app.review(plan)
+    session.app.plans.refuse_edited(plan, "approve")
+    review = session.app.plans.review(plan)
     if session.json:
-        session.run(session.app.approve(plan, session.by))  # refused: the robots' channel can only ask
+        session.run(session.app.approvals.approve(plan, session.by))  # refused: the robots' channel can only ask
         return WAITING
     signer = check_approvable(session, review, name, sign=sign)
     if start:
-        session.app.startable(review.plan_id)
+        session.app.runs.startable(review.plan_id)
     shown = ask_approval(session, review)
     if shown is None:
         session.say(["Not approved; nothing was recorded."])
@@ -50,7 +50,7 @@ def approve(session: Session, plan: str, start: bool, sign: bool, name: str | No
     signing = credential(session, signer) if signer is not None else None
     if start:
         return approve_and_start(session, shown, signing)
-    approved = session.run(session.app.approve(review.plan_id, session.by, shown, signing))
+    approved = session.run(session.app.approvals.approve(review.plan_id, session.by, shown, signing))
     signed = f", signed by {approved.signed_by}" if approved.signed_by is not None else ", unsigned"
     until = instant(approved.expires_at)
     session.say([f"Approved as {approved.approval_id}{signed}, to be started by {until}. Next:"])
@@ -66,7 +66,7 @@ def revoke(session: Session, what: str, reason: str) -> int:
 
     Example: ordain revoke 4f2a9c01b7de
     """
-    ended = session.run(session.app.revoke(session.plan_named(what), session.by, reason))
+    ended = session.run(session.app.approvals.revoke(session.plan_named(what), session.by, reason))
     return session.show(RevokedResult(revoked=ended), [f"Revoked {', '.join(ended)}."], next_=["ordain status"])
 
 
@@ -78,18 +78,18 @@ def trust(session: Session, name: str | None) -> int:
     Example: ordain trust
     """
     session.needs_person("trust a configuration", "ordain trust")
-    data, digest = session.app.configuration()
+    data, digest = session.app.approvals.configuration()
     signing = None
     if not session.json:
-        make_state(session.app.workspace_path)
-        state = session.app.workspace_state()
+        make_state(session.app.workspace.workspace_path)
+        state = session.app.workspace.workspace_state()
         signer = signer_named(session, name) if state.approvers else None
         text = data.decode("utf-8", "replace")
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {visible(line)}" for line in text.split("\n")), ""]
         if state.trusted is not None:
             shown += [*_changes(state.trusted.text, text), ""]
         before = _settings(state.trusted.text) if state.trusted is not None else None
-        if notes := [*session.app.configuration_notes(), *remarks(before, _settings(text))]:
+        if notes := [*session.app.approvals.configuration_notes(), *remarks(before, _settings(text))]:
             wrapper = TextWrapper(98, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
             wrapped = (line for note in notes for line in wrapper.wrap(f"- {visible(note)}"))
             shown += ["Note:", *(f"  {line}" for line in wrapped), ""]
@@ -98,7 +98,7 @@ def trust(session: Session, name: str | None) -> int:
             return REFUSED
         if signer is not None:
             signing = credential(session, signer)
-    session.run(session.app.trust(digest, session.by, signing))  # refused in JSON: robots can only ask
+    session.run(session.app.approvals.trust(digest, session.by, signing))  # refused in JSON: robots can only ask
     session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
     return FINE
 
@@ -136,14 +136,14 @@ def enroll(session: Session, name: str | None, vouching: str | None) -> int:
     name = name or session.by.name
     if session.json:
         nothing = Credential(name=name, passphrase="")  # refused: the robots' channel can only ask
-        session.run(session.app.enroll(nothing, session.by))
+        session.run(session.app.approvals.enroll(nothing, session.by))
         return WAITING
-    session.app.check_enrolling(name)
-    others = session.app.workspace_state().active
+    session.app.approvals.check_enrolling(name)
+    others = session.app.workspace.workspace_state().active
     by = signer_named(session, vouching) if others else None
-    typed = credential(session, name, new=not session.app.keeps_key(name))
+    typed = credential(session, name, new=not session.app.approvals.keeps_key(name))
     vouched = credential(session, by) if by is not None else None
-    mark, key = session.run(session.app.enroll(typed, session.by, vouched))
+    mark, key = session.run(session.app.approvals.enroll(typed, session.by, vouched))
     session.say(
         [
             f"Enrolled {name}.",
@@ -152,7 +152,7 @@ def enroll(session: Session, name: str | None, vouching: str | None) -> int:
             "Keep both somewhere that no agent can write: `ordain audit verify --key` compares with them.",
         ]
     )
-    if not session.app.settings()[0].require_signature:
+    if not session.app.workspace.settings()[0].require_signature:
         session.say(["To demand signatures: `[approval] require_signature = true` in ordain.toml, then ordain trust."])
     return FINE
 
@@ -163,7 +163,7 @@ def list_approvers(session: Session) -> int:
 
     Example: ordain approver list
     """
-    found = session.app.workspace_state().approvers.values()
+    found = session.app.workspace.workspace_state().approvers.values()
     lines = map(approver_line, found) if found else ["Nobody is enrolled here: any person at a terminal may approve."]
     following = [] if found else ["ordain approver enroll"]
     return session.show(ApproversResult(approvers=enrolled(found)), lines, next_=following)
@@ -180,7 +180,7 @@ def revoke_approver(session: Session, name: str, reason: str, signer: str | None
     """
     session.needs_person("revoke an approver", f"ordain approver revoke {shlex.quote(name)}")
     signing = None if session.json else credential(session, signer_named(session, signer))
-    session.run(session.app.revoke_approver(name, session.by, reason, signing))
+    session.run(session.app.approvals.revoke_approver(name, session.by, reason, signing))
     session.say([f"Revoked the key of {name}."])
     return FINE
 

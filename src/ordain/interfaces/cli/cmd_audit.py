@@ -73,7 +73,7 @@ def verify(session: Session, checkpoint: Tip | None, keys: frozenset[str]) -> in
     Exit status 0: all of it fits; 1: something does not. tools/verify_ledger.py does the same without ordain.
     Example: ordain audit verify --key ed25519:35de91…
     """
-    found = session.app.auditing.verify(keys, checkpoint)
+    found = session.app.audits.verify(keys, checkpoint)
     if session.json and not found.good:
         session.refused([_problem(found)], audit_result(found))
     else:
@@ -100,10 +100,10 @@ def export(session: Session, output: str | None) -> int:
     if output is None:
         if session.json:
             raise click.UsageError("The export is JSON itself; to get one document about it, say where to with -o.")
-        for line in session.app.auditing.export():
+        for line in session.app.audits.export():
             click.echo(line, nl=False)
         return FINE
-    lines = list(session.app.auditing.export())
+    lines = list(session.app.audits.export())
     write_whole(output, b"".join(lines))
     said = msgspec.json.decode(lines[0])
     return _copied(session, "exported", output, Tip(said["size"], bytes.fromhex(said["head"])))
@@ -121,7 +121,7 @@ def backup(session: Session, file: str) -> int:
         raise refuse("E_OUTPUT", f"{file} cannot be written: its name is not UTF-8.", "Give another name.")
     if not Path(file).absolute().parent.is_dir():
         raise refuse("E_OUTPUT", f"There is no directory {Path(file).absolute().parent}.")
-    tip, outputs = session.app.auditing.backup(Path(file), session.by)
+    tip, outputs = session.app.audits.backup(Path(file), session.by)
     return _copied(session, "backed up", file, tip, outputs=outputs, notices=[] if outputs else [_LEFT_OUT])
 
 
@@ -143,7 +143,7 @@ def restore(session: Session, file: str) -> int:
     Example: ordain audit restore ledger-2026-11-15.db
     """
     session.needs_person("restore a ledger", f"ordain audit restore {shlex.quote(file)}")
-    session.app.auditing.refuse_restoring()
+    session.app.audits.refuse_restoring()
     if not is_there(file) or not Path(file).is_file():
         raise refuse("E_DOC_NOT_FOUND", f"There is no file {file}.")
     if not session.json:  # refused there: the robots' channel can only ask
@@ -156,7 +156,7 @@ def restore(session: Session, file: str) -> int:
         if not session.ask_word("Restore it?"):
             session.say(["Not restored; there is no ledger here as before."])
             return REFUSED
-    tip, ended = session.run(session.app.auditing.restore(Path(file), session.by))
+    tip, ended = session.run(session.app.audits.restore(Path(file), session.by))
     session.say([f"{tip.size} events restored. Checkpoint of the copy:", f"  {tip.size}:{tip.head.hex()}"])
     if ended:
         session.say([f"Ended, because the copy cannot know what became of them: {', '.join(ended)}."])
@@ -169,7 +169,7 @@ def rebuild(session: Session) -> int:
 
     Example: ordain audit rebuild
     """
-    events, copies = session.app.auditing.rebuild()
+    events, copies = session.app.audits.rebuild()
     lines = [f"Made the tables anew from {events} events, and {copies} copies of proposals."]
     return session.show(RebuiltResult(events=events, copies=copies), lines, next_=["ordain audit verify"])
 

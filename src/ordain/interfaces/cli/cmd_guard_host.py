@@ -117,10 +117,10 @@ def install(
             detail = "Only a person at a terminal can change the settings of an agent's host."
             hint = "What would be written is shown to everybody: --show --json."
             problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, hints=(hint,), command=pasted)
-            session.run(session.app.record_refusal("install", pasted, session.by, [problem]))
+            session.run(session.app.refusals.record("install", pasted, session.by, [problem]))
             session.refused([problem])
             return WAITING
-    root = Path(session.app.workspace_path)
+    root = Path(session.app.workspace.workspace_path)
     changes = _changes(root, place, gateway=gateway, remove=remove)
     notes = _notes(session, root, place, changes, gateway=gateway, remove=remove)
     by_hand = _by_hand(remove=remove) if gateway and place != "project" else None
@@ -213,7 +213,7 @@ def _notes(
         if place == "project" and not gateway and without_server(_text(left), SERVER, str(left)) is not None:
             notes.append(f"The server `{SERVER}` stays in {left}; --gateway --remove takes it out.")
         return notes
-    settings, _, notices = session.app.settings()
+    settings, _, notices = session.app.workspace.settings()
     inside = [str(one.path.relative_to(root)) for one in changes if place == "project"]
     return [
         *worth_notes(place),

@@ -29,7 +29,7 @@ def report(session: Session, within_ms: int, agent: str | None, tool: str | None
     """
     if within_ms > DAYS_KEPT * DAY_MS:
         raise click.BadParameter(f"Only {DAYS_KEPT} days are kept; write `--since {DAYS_KEPT}d`, or less.")
-    found = session.app.guarding.report(within_ms, agent=agent, tool=tool)
-    every = session.app.guarding.report(within_ms) if not found.calls and (agent or tool) else found
+    found = session.app.guard.report(within_ms, agent=agent, tool=tool)
+    every = session.app.guard.report(within_ms) if not found.calls and (agent or tool) else found
     lines = watch_lines(found, session.style, session.width)
     return session.show(found, others_lines(every, session.width) if every.calls and not found.calls else lines)

@@ -28,7 +28,7 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
         except Refused as refused:  # the other documents are still worth looking at
             reports.append(LintReport(file=path, problems=refused.problems))
         else:
-            reports.append(session.app.lint(data, name, params))
+            reports.append(session.app.plans.lint(data, name, params))
     problems = [problem for report in reports for problem in report.problems]
     bad = any(not report.good for report in reports) or (strict and bool(problems))
     results = [lint_result(report) for report in reports]

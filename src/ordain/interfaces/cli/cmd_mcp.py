@@ -98,7 +98,7 @@ def mcp(
 def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[str, ...]) -> int:
     _refuse_json(session)
     _want_library()
-    path = session.app.workspace_path
+    path = session.app.workspace.workspace_path
     workspaces = functools.partial(open_workspace, path, exact=True)
     if http:
         with _reached(path, host, port, allowed) as place:
@@ -132,11 +132,11 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
     _refuse_json(session)
     _want_library()
     try:
-        path = session.app.workspace_path
+        path = session.app.workspace.workspace_path
         make_state(path)
         app = open_workspace(path, exact=True)
-        app.guarding.in_force()
-        notices = app.settings()[2]
+        app.guard.in_force()
+        notices = app.workspace.settings()[2]
     except Refused as refused:
         if reached is not None or sys.stdin.isatty():
             raise
@@ -228,13 +228,13 @@ def token(session: Session, what: str, name: str | None) -> int:
     """
     if (name is None) is not (what == "list"):
         raise click.UsageError("Name the client." if name is None else "`list` lists them all.")
-    clients = open_clients(session.app.workspace_path)
+    clients = open_clients(session.app.workspace.workspace_path)
     if name is not None and what == "add":
         if session.json:
             detail = "A token is a secret, and no document of ours holds one."
             command_line = f"ordain mcp token add {shlex.quote(name)}"
             raise refuse("E_CLIENT", detail, "Without --json the token is printed.", command=command_line)
-        click.echo(clients.add(name, session.app.now()))
+        click.echo(clients.add(name, session.app.workspace.now()))
         click.echo(f"This is the token of {name}. It is not shown again, and only its digest is kept.", err=True)
         return FINE
     if name is not None and not clients.revoke(name):

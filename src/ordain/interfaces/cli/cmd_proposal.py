@@ -34,11 +34,11 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
     Example: ordain list --status rejected
     """
     session.expire_overdue()
-    lines = session.app.plans(newest=None if every or wanted else NEWEST)
+    lines = session.app.plans.all(newest=None if every or wanted else NEWEST)
     shown = tuple(line for line in lines if wanted in (None, line.status))
-    result = ListResult(plans=shown, count=session.app.plan_count())
+    result = ListResult(plans=shown, count=session.app.plans.plan_count())
     if not session.json:
-        session.notices(session.app.settings()[2])
+        session.notices(session.app.workspace.settings()[2])
     following = [found for line in shown if line.run is None and (found := after_line(line)) is not None]
     return session.show(result, list_lines(shown, result.count, wanted, session.style), next_=following)
 
@@ -57,15 +57,15 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
     for app in session.every_app() if every else [session.app]:
         try:
             session.expire_overdue(app)
-            items += app.inbox()
-            awaited += app.signals_awaited()
-            notices = app.settings()[2]
-            problems += [_about(notice, app.workspace_path) for notice in notices] if every else notices
+            items += app.plans.inbox()
+            awaited += app.signals.awaited()
+            notices = app.workspace.settings()[2]
+            problems += [_about(notice, app.workspace.workspace_path) for notice in notices] if every else notices
         except Refused as refused:
             if not every:
                 raise
             # One that cannot be read does not hide the others.
-            problems += [_about(problem, app.workspace_path) for problem in refused.problems]
+            problems += [_about(problem, app.workspace.workspace_path) for problem in refused.problems]
     items.sort(key=lambda item: (-item.destructive, item.since))
     following = [_typed(command, item, every) for item in items for command in after_item(item)]
     items = [
@@ -83,9 +83,11 @@ def _inbox_lines(session: Session, found: InboxResult, *, every: bool, verbose: 
     for item in found.items:
         yield from inbox_lines(item, session.style, everywhere=every)
         if verbose and item.question is not None:
-            yield from (f"    {line}" for line in context_lines(item.question, session.app.now(), session.style))
+            yield from (
+                f"    {line}" for line in context_lines(item.question, session.app.workspace.now(), session.style)
+            )
     yield from awaited_lines(found.signals, session.style)
-    if tried := 0 if every else session.app.refused_lately():
+    if tried := 0 if every else session.app.refusals.refused_lately():
         requests = f"{tried} request{'s' * (tried != 1)}"
         yield session.style.dim(f"{requests} of agents or scripts refused since yesterday: ordain log --refused")
 
@@ -107,7 +109,7 @@ def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> i
     Example: ordain prepare fix.plan.md
     """
     data, name = read_to_store(session, document)
-    return _show_prepared(session, session.run(session.app.prepare(data, name, session.by, params)))
+    return _show_prepared(session, session.run(session.app.plans.prepare(data, name, session.by, params)))
 
 
 @command()
@@ -120,7 +122,7 @@ def revise(session: Session, plan: str, document: str | None, params: list[tuple
     What was approved before does not cover the revision. Example: ordain revise 4f2a9c01b7de fix.plan.md
     """
     data, name = read_to_store(session, document) if document is not None else (None, None)
-    prepared = session.run(session.app.revise(session.plan_named(plan), session.by, data, name, params))
+    prepared = session.run(session.app.plans.revise(session.plan_named(plan), session.by, data, name, params))
     return _show_prepared(session, prepared)
 
 
@@ -159,7 +161,7 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
             raise click.UsageError(f"--comment wants STEP=TEXT, not {comment!r}.")
         before = f"{about[StepId(step)]}\n" if StepId(step) in about else ""
         about[StepId(step)] = before + text.strip()
-    line = session.run(session.app.reject(session.plan_named(plan), session.by, feedback, about))
+    line = session.run(session.app.plans.reject(session.plan_named(plan), session.by, feedback, about))
     left = "" if line.status == Stage.REJECTED else " The next revision must be a person's."
     short = short_id(line.plan_id)
     return session.show(line, [f"Rejected {short}.{left}"], next_=[f"ordain revise {short}"])
@@ -178,11 +180,11 @@ def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bo
     """
     if names_run(what):
         status = "failed" if failed else "cancelled"
-        work = session.app.cancel_run(what, session.by, reason, status=status, take_over=take_over)
+        work = session.app.runs.cancel_run(what, session.by, reason, status=status, take_over=take_over)
         report = session.run(work)
         following = [f"ordain show {report.run_id}", f"ordain rerun {report.run_id}"]
         return session.show(report, run_lines(report, session.style), next_=following)
-    line = session.run(session.app.cancel(session.plan_named(what), session.by, reason))
+    line = session.run(session.app.plans.cancel(session.plan_named(what), session.by, reason))
     short = short_id(line.plan_id)
     return session.show(line, [f"Cancelled {short}."], next_=[f"ordain archive {short}"])
 
@@ -194,5 +196,5 @@ def archive(session: Session, plan: str) -> int:
 
     Example: ordain archive 4f2a9c01b7de
     """
-    line = session.run(session.app.archive(session.plan_named(plan), session.by))
+    line = session.run(session.app.plans.archive(session.plan_named(plan), session.by))
     return session.show(line, [f"Archived {short_id(line.plan_id)}."])

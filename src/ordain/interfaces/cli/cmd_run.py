@@ -37,16 +37,18 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
     Example: ordain run fix.plan.md
     """
     data, name = read_to_store(session, document)
-    prepared = session.run(session.app.prepare(data, name, session.by, params))
+    prepared = session.run(session.app.plans.prepare(data, name, session.by, params))
     review = prepared.review
-    session.app.startable(review.plan_id)
+    session.app.runs.startable(review.plan_id)
     if not review.requires_approval:
         session.notices(review.notices)
         if not session.json:
             session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
         waits = waiting(session, no_waiting=False)
         events = watcher(session, events=True)
-        work = session.app.commit(review.plan_id, session.by, events, waiting=waits, preparation=prepared.preparation)
+        work = session.app.runs.commit(
+            review.plan_id, session.by, events, waiting=waits, preparation=prepared.preparation
+        )
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_result(prepared), prepared.approval_command or "")
@@ -89,18 +91,18 @@ def commit(
     Example: ordain commit 4f2a9c01b7de
     """
     plan = session.plan_named(plan)
-    session.app.refuse_edited(plan, "commit")  # before a notice that says the opposite
+    session.app.plans.refuse_edited(plan, "commit")  # before a notice that says the opposite
     if in_background:
-        if session.app.begun(plan, preparation) is None:
-            session.app.startable(plan)
+        if session.app.runs.begun(plan, preparation) is None:
+            session.app.runs.startable(plan)
         words = ["commit", plan, *(["--no-wait"] if no_waiting else [])]
         words += ["--preparation", preparation] if preparation is not None else []
-        return detach(session, words, lambda: session.app.executing(plan))
-    notices = session.app.review(plan).notices
+        return detach(session, words, lambda: session.app.runs.executing(plan))
+    notices = session.app.plans.review(plan).notices
     session.notices(notices)
     by = session.by if on_behalf is None else _client(on_behalf)
     waits = waiting(session, no_waiting)
-    work = session.app.commit(plan, by, watcher(session), waiting=waits, preparation=preparation)
+    work = session.app.runs.commit(plan, by, watcher(session), waiting=waits, preparation=preparation)
     return carry_out(session, work, notices, commits=True)
 
 
@@ -125,21 +127,21 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
 
     Example: ordain resume
     """
-    run_id = session.app.find_run(run_ref)
-    notices = session.app.run_notices(run_id)
+    run_id = session.app.runs.find_run(run_ref)
+    notices = session.app.runs.run_notices(run_id)
     session.notices(() if session.json else notices)
     # One that only a person can help is not carried out, here or in the background.
-    if in_background and session.app.run(run_id).status != "waiting":
+    if in_background and session.app.runs.run(run_id).status != "waiting":
         options = {"--take-over": take_over, "--no-wait": no_waiting}
         words = ["resume", run_id, *(option for option, given in options.items() if given)]
-        before = session.app.run(run_id).executors
+        before = session.app.runs.run(run_id).executors
 
         def begun() -> RunId | None:
-            report = session.app.run(run_id)
+            report = session.app.runs.run(run_id)
             return run_id if report.executors > before else None
 
         return detach(session, words, begun)
-    work = session.app.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
+    work = session.app.runs.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
     return carry_out(session, work, notices)
 
 
@@ -150,14 +152,16 @@ def status(session: Session) -> int:
     Example: ordain status
     """
     session.expire_overdue()
-    open_plans = session.app.plans(open_only=True)
+    open_plans = session.app.plans.all(open_only=True)
     known = {line.lineage for line in open_plans}
-    plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
-    result = StatusResult(workspace=session.app.workspace_path, plans=plans, count=session.app.plan_count())
+    plans = (*(line for line in session.app.plans.all(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
+    result = StatusResult(
+        workspace=session.app.workspace.workspace_path, plans=plans, count=session.app.plans.plan_count()
+    )
     commands = [command for line in plans if line.run is not None for command in after_run(line.run)]
     commands += [command for line in plans if line.run is None and (command := after_line(line))]
     lines = status_lines(plans, result.workspace, result.count, session.style)
-    return session.show(result, lines, notices=session.app.settings()[2], next_=commands)
+    return session.show(result, lines, notices=session.app.workspace.settings()[2], next_=commands)
 
 
 @command()
@@ -194,11 +198,13 @@ def answer(
     typed += ["--value", shlex.quote(json_text)] if json_text is not None else []
     typed += [shlex.quote(word)] if word is not None else []
     if go_on:
-        session.app.refuse_stopped()  # before anybody is asked anything
-    session.app.asked(item)  # whoever may not answer is told a command only where it would help
+        session.app.workspace.refuse_stopped()  # before anybody is asked anything
+    session.app.answers.asked(item)  # whoever may not answer is told a command only where it would help
     session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:
-        session.run(session.app.answer(item, given or "", session.by))  # refused: the robots' channel can only ask
+        session.run(
+            session.app.answers.answer(item, given or "", session.by)
+        )  # refused: the robots' channel can only ask
         return WAITING
     decided = decide(session, item, given, sign=sign, name=name)
     if decided is None:
@@ -207,7 +213,8 @@ def answer(
     report, given_up = decided
     if report.status in ("stopped", "paused") and (go_on or given_up):
         return carry_out(
-            session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
+            session,
+            session.app.runs.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False)),
         )
     session.say(run_lines(report, session.style))
     if report.status in ("stopped", "paused"):
@@ -226,8 +233,8 @@ def log(session: Session, what: str | None, refused: bool) -> int:
     if refused and what is not None:
         raise click.UsageError("--refused is about the workspace, and not about a plan or a run.")
     if refused:
-        events: Sequence[Recorded] = session.app.refusals()
+        events: Sequence[Recorded] = session.app.refusals.newest()
     else:
-        events = session.app.log(session.plan_named(what) if what is not None else None)
+        events = session.app.plans.log(session.plan_named(what) if what is not None else None)
     result = log_result(events)
     return session.show(result, map(log_line, events, result.events))

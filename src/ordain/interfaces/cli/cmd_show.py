@@ -89,24 +89,24 @@ def show(
     if graph or any(part is not None for part in parts) or is_item:
         session.refuse_table("a part of a plan or run")
     if chosen_for is not None:
-        arbitration = session.app.arbiter(what, chosen_for or None)
+        arbitration = session.app.plans.arbiter(what, chosen_for or None)
         return session.show(arbitration, map(visible, arbitration.text.removesuffix("\n").split("\n")))
     if planned is not None:
-        brief = session.app.brief(what, planned)
+        brief = session.app.runs.brief(what, planned)
         following = [brief.question.asking] if brief.question is not None else []
         return session.show(brief, brief_lines(brief, session.style), next_=following)
     if told is not None:
         return _show_prompt(session, what, params, told, attempt)
     if is_item:
-        asked = session.app.asked(what)
-        lines = question_lines(asked.question, session.app.now(), session.style)
+        asked = session.app.answers.asked(what)
+        lines = question_lines(asked.question, session.app.workspace.now(), session.style)
         return session.show(asked, lines, next_=[asked.question.asking])
     if step is not None:
         return _show_output(session, what, step, target)
     if graph:
         return _show_graph(session, what, params, target)
     if names_run(what):
-        report = session.app.run(what)
+        report = session.app.runs.run(what)
         lines = run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet")
         return session.show(report, lines, next_=after_run(report))
     review = _review(session, what, params)
@@ -117,11 +117,11 @@ def show(
 def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], step: str, attempt: int | None) -> int:
     notices: Sequence[Problem] = ()
     if names_run(what):
-        found = session.app.prompt_told(what, step, attempt)
+        found = session.app.runs.prompt_told(what, step, attempt)
         words = f"What {found.agent} was told in attempt {found.attempt} of {found.run_id}:"
     else:
         review = _review(session, what, params)
-        found, notices = session.run(session.app.prompt_of(review.plan, step)), review.notices
+        found, notices = session.run(session.app.plans.prompt_of(review.plan, step)), review.notices
         words = f"What {found.agent or 'nobody yet'} would be told now; what is read may be other by then:"
     if session.json:
         session.answer(found, problems=notices, next_=[f"ordain show {found.run_id}"] if found.run_id else ())
@@ -136,11 +136,11 @@ def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], ste
 
 def _show_output(session: Session, run: str, step: str, target: str | None) -> int:
     if target is not None:
-        found, parts = session.app.exact_output(run, step, session.by)
+        found, parts = session.app.runs.exact_output(run, step, session.by)
         write_new(target, parts)
         session.say([f"Wrote {visible(target)}: {_much(found)}, exactly as they came, secrets too."])
         return FINE
-    found, parts = session.app.output(run, step)
+    found, parts = session.app.runs.output(run, step)
     whole = found.kept_bytes == found.output_bytes
     texts = session.output_texts(parts, whole=whole)
     if session.json:
@@ -161,9 +161,9 @@ def _much(found: KeptOutput) -> str:
 def _show_graph(session: Session, what: str, params: list[tuple[str, str]], output: str | None) -> int:
     notices: Sequence[Problem] = ()
     if names_run(what):
-        run: RunReport | None = session.app.run(what)
+        run: RunReport | None = session.app.runs.run(what)
         assert run is not None
-        plan = session.app.stored(run.plan_id).plan
+        plan = session.app.plans.stored(run.plan_id).plan
         agents = {str(step.id): step.agent.agent for step in run.steps if isinstance(step.agent, AgentChoice)}
         following = after_run(run)
     else:
@@ -195,8 +195,8 @@ def _after_review(review: Review, what: str, params: list[tuple[str, str]]) -> l
 def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Review:
     if is_document(what, params):
         data, name = read_document(session, what)
-        return session.app.review_document(data, name, params)
-    return session.app.review(what)
+        return session.app.plans.review_document(data, name, params)
+    return session.app.plans.review(what)
 
 
 @command()
@@ -222,11 +222,11 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
         if not documents[0] or old == "-":
             raise click.UsageError("One argument is a document that was prepared before; give two to compare others.")
         data, name = read_document(session, old)
-        after = session.app.in_document(data, name, values)
-        before = session.app.last_prepared(name)
+        after = session.app.plans.in_document(data, name, values)
+        before = session.app.plans.last_prepared(name)
     else:
         before, after = (_side(session, one, values) for one in (old, new))
-    found = session.app.diff(before, after)
+    found = session.app.plans.diff(before, after)
     # Only what is stored is known to hold no secret.
     stored = found.old.lineage is not None and found.new.lineage is not None
     lines, document = difference_lines(found, session.style), new or old
@@ -239,9 +239,9 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
 
 def _side(session: Session, what: str, params: list[tuple[str, str]] | None) -> Side:
     if not is_document(what):
-        return session.app.stored(what)
+        return session.app.plans.stored(what)
     data, name = read_document(session, what)
-    return session.app.in_document(data, name, params)
+    return session.app.plans.in_document(data, name, params)
 
 
 @command()
@@ -257,9 +257,9 @@ def simulate(session: Session, what: str, params: list[tuple[str, str]]) -> int:
     """
     if is_document(what, params):
         data, name = read_document(session, what)
-        simulated = session.run(session.app.simulate_document(data, name, params, session.by))
+        simulated = session.run(session.app.plans.simulate_document(data, name, params, session.by))
         following = after_document(what, params)
     else:
-        simulated = session.run(session.app.simulate(what, session.by))
-        following = after_review(session.app.review(what))
+        simulated = session.run(session.app.plans.simulate(what, session.by))
+        following = after_review(session.app.plans.review(what))
     return session.show(simulated, simulation_lines(simulated, session.style), next_=following)

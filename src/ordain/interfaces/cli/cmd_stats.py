@@ -22,5 +22,5 @@ def stats(session: Session, what: str | None, within_ms: int | None) -> int:
     Example: ordain stats --since 30d
     """
     ref = what if what is None or names_run(what) else session.plan_named(what)
-    found = session.app.statistics(ref, within_ms)
+    found = session.app.audits.statistics(ref, within_ms)
     return session.show(found, statistics_lines(found, session.style, session.width))

@@ -34,7 +34,7 @@ def topic(session: Session, name: str | None, text: str | None, newest: int) -> 
         return _list(session)
     if text is not None:
         return _post(session, name, _read_message() if text == "-" else text)
-    line, found = session.app.topic(name, newest)
+    line, found = session.app.topics.read(name, newest)
     lines = [session.style.dim(f"The newest {len(found)} of {line.count}:")] if len(found) < line.count else []
     for message in found:
         lines.append(session.style.dim(f"{message.number}  {_said(message)}"))
@@ -43,7 +43,7 @@ def topic(session: Session, name: str | None, text: str | None, newest: int) -> 
 
 
 def _list(session: Session) -> int:
-    topics = session.app.topics()
+    topics = session.app.topics.all()
     width = max((len(one.topic) for one in topics), default=0)
     lines = [f"{visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}" for one in topics]
     nothing = ["There are no topics. The first message makes one: ordain topic NAME -m TEXT"]
@@ -52,7 +52,7 @@ def _list(session: Session) -> int:
 
 
 def _post(session: Session, name: str, text: str) -> int:
-    line = session.run(session.app.post(name, text, session.by))
+    line = session.run(session.app.topics.post(name, text, session.by))
     result = PostedResult(topic=line.topic, count=line.count, posted=line.newest)
     lines = [f"Posted as number {line.count} of {visible(name)}."]
     return session.show(result, lines, next_=[f"ordain topic {shlex.quote(name)}"])

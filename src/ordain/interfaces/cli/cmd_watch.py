@@ -24,7 +24,7 @@ def watch(session: Session, run_ref: str | None) -> int:
 
     Example: ordain watch RUN-Q5ZK…
     """
-    return look_on(session, session.app.watch(run_ref, watcher(session, events=True, as_result=True)))
+    return look_on(session, session.app.runs.watch(run_ref, watcher(session, events=True, as_result=True)))
 
 
 @command()
@@ -36,7 +36,7 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
 
     Example: ordain pause RUN-Q5ZK… -m "The database is being moved."
     """
-    report = session.run(session.app.pause(run_ref, session.by, reason))
+    report = session.run(session.app.runs.pause(run_ref, session.by, reason))
     pausing = report.status == "pausing"
     following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
     told = ("It is paused when what is under way has ended.", f"  → {session.style.bold(following)}")
@@ -58,7 +58,7 @@ def signal(session: Session, key: str, json_text: str | None, text: str | None) 
     if json_text is not None and text is not None:
         raise refuse("E_SIGNAL_VALUE", "A signal has one value: `--value` or `-m`, not both.")
     value = text if json_text is None else _read_value(json_text)
-    report = session.run(session.app.signal(key, session.by, value))
+    report = session.run(session.app.signals.give(key, session.by, value))
     idle = [one for one in report.awaited_by if not one.executing]
     following = list(dict.fromkeys(f"ordain resume {one.run_id}" for one in idle))
     told = "Given. No run that is open waits for it, and one that is started later does not count it."
@@ -85,7 +85,7 @@ def rerun(session: Session, what: str, again_from: str | None, no_waiting: bool)
 
     Example: ordain rerun RUN-Q5ZK… --from deploy
     """
-    work = session.app.rerun(
+    work = session.app.runs.rerun(
         session.plan_named(what),
         session.by,
         watcher(session),
@@ -107,11 +107,11 @@ def stop(session: Session, everywhere: bool, lift: bool, reason: str) -> int:
     """
     if lift:
         return _lift(session)
-    report = session.run(session.app.stopping.stop(session.by, reason, everywhere=everywhere))
+    report = session.run(session.app.stops.stop(session.by, reason, everywhere=everywhere))
     for app in session.every_app() if everywhere else ():
-        if app.workspace_path != session.app.workspace_path:
+        if app.workspace.workspace_path != session.app.workspace.workspace_path:
             with suppress(Refused, OSError):  # it is stopped all the same
-                session.run(app.stopping.note(session.by, reason))
+                session.run(app.stops.note(session.by, reason))
     following = [LIFT, *(f"ordain show {run_id}" for run_id in report.ended)]
     if report.not_ended:
         names = ", ".join(report.not_ended)
@@ -130,7 +130,7 @@ def stop(session: Session, everywhere: bool, lift: bool, reason: str) -> int:
 
 def _lift(session: Session) -> int:
     session.needs_person("lift a stop", LIFT)
-    found = session.app.stopping.in_force()
+    found = session.app.stops.in_force()
     if not session.json:
         if not found:
             session.say(["Nothing is stopped here."])
@@ -141,6 +141,6 @@ def _lift(session: Session) -> int:
         if not session.ask_word("Let work go on?", "lift"):
             session.say(["Not lifted."])
             return REFUSED
-    session.run(session.app.stopping.lift(session.by))  # refused in JSON: robots can stop, and never lift
+    session.run(session.app.stops.lift(session.by))  # refused in JSON: robots can stop, and never lift
     session.say(["Lifted. Runs that were ended go on with: ordain resume"])
     return FINE

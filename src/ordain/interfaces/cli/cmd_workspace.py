@@ -58,8 +58,8 @@ def config(session: Session) -> int:
 
     Example: ordain config
     """
-    settings, digest, notices = session.app.settings()
-    trusted = session.app.workspace_state().trusted
+    settings, digest, notices = session.app.workspace.settings()
+    trusted = session.app.workspace.workspace_state().trusted
     given = keys_set(trusted.text.encode()) if trusted is not None else frozenset()
     tree, names = msgspec.to_builtins(settings), key_names()
     narrowed = digest.endswith("narrowed")
@@ -71,7 +71,7 @@ def config(session: Session) -> int:
         values |= {
             f"{name}.{one}": SettingValue(value=msgspec.to_builtins(it), source="trusted") for one, it in named.items()
         }
-    user = session.app.user_settings()
+    user = session.app.workspace.user_settings()
     for key in user_key_names():
         section, _, name = key.partition(".")
         value = user.programs.get(name, "") if section == "programs" else getattr(user, name)
@@ -106,7 +106,7 @@ def tools(session: Session, text: bool) -> int:
 
     Example: ordain tools
     """
-    found, notices = session.app.tools()
+    found, notices = session.app.workspace.tools()
     result = tools_result(found.values())
     if text:
         return session.show(result, map(visible, inventory_lines(result)), notices=notices)
@@ -126,7 +126,7 @@ def agents(session: Session, text: bool) -> int:
 
     Nothing is started for it. Example: ordain agents
     """
-    notices, found = session.app.settings()[2], session.app.agents()
+    notices, found = session.app.workspace.settings()[2], session.app.workspace.agents()
     commands = [one.command for one in notices if one.command is not None]
     lines: Iterable[str] = roster_lines(found, session.style)
     if text:

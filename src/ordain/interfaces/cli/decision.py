@@ -37,17 +37,17 @@ def decide(
 ) -> tuple[RunReport, bool] | None:
     """Show a question, ask for the answer where none is given, and record it; the run as it stands then, and whether it
     was given up. None where nothing was answered."""
-    asked = session.app.asked(item)
-    session.say(context_lines(asked.question, session.app.now(), session.style))
+    asked = session.app.answers.asked(item)
+    session.say(context_lines(asked.question, session.app.workspace.now(), session.style))
     prompted = given is None
     if given is None:
         typed = _typed(session, asked.question)
         if not typed:
             return None
         given = Given(word=typed, said=_said(session, asked.question, typed))
-    wanted = sign or name is not None or session.app.settings()[0].require_signature
+    wanted = sign or name is not None or session.app.workspace.settings()[0].require_signature
     signer = signer_named(session, name) if wanted else None
-    session.app.check_answering(asked, given, session.by, signer)
+    session.app.answers.check_answering(asked, given, session.by, signer)
     word = given.word if asked.question.kind == "task" else given.typed
     chosen = next((one for one in asked.question.choices if word == one.word), None)
     by = signer or session.by.name
@@ -55,7 +55,7 @@ def decide(
     said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
     session.say([*said, ""])
     signing = credential(session, signer) if signer is not None else None
-    report = session.run(session.app.answer(item, given, session.by, asked, signing))
+    report = session.run(session.app.answers.answer(item, given, session.by, asked, signing))
     return report, chosen is not None and chosen.word == ABORT and bool(chosen.meaning)
 
 
@@ -104,7 +104,7 @@ def _asked_again(session: Session, question: Question) -> tuple[RunReport, bool]
                 session.say(
                     [f"Somebody else has answered this meanwhile ({code}); what was typed here counts nothing."]
                 )
-                return session.app.run(question.item.partition("/")[0]), False
+                return session.app.runs.run(question.item.partition("/")[0]), False
             if code not in _MISTYPED:
                 raise
             session.notices(refused.problems)

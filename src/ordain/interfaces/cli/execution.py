@@ -40,7 +40,9 @@ def waiting(session: Session, no_waiting: bool) -> Callable[[str], None] | None:
 def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
     """After a yes: approve what was shown and start the run it permits."""
     waits = waiting(session, no_waiting=False)
-    work = session.app.approve_and_commit(shown, session.by, watcher(session), credential=credential, waiting=waits)
+    work = session.app.runs.approve_and_commit(
+        shown, session.by, watcher(session), credential=credential, waiting=waits
+    )
     return carry_out(session, work)
 
 
@@ -50,7 +52,7 @@ def carry_out(
     """Do a run's work, watch it, ask at a terminal what the plan asks, report, and turn how it ended into an exit
     status."""
     report = _watched(session, work)
-    if commits and session.app.started != report.run_id:
+    if commits and session.app.runs.started != report.run_id:
         earlier = earlier_run(report)
         session.notices([earlier])
         notices = (*notices, earlier)
@@ -59,7 +61,7 @@ def carry_out(
         if answered.status not in ("stopped", "paused"):
             break
         waits = waiting(session, no_waiting=False)
-        report = _watched(session, session.app.resume(report.run_id, watcher(session), waiting=waits))
+        report = _watched(session, session.app.runs.resume(report.run_id, watcher(session), waiting=waits))
     return reported(session, report, notices)
 
 
@@ -109,7 +111,7 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
             return lambda told: None
         return lambda told: session.tell_robot(to_wire(told) if isinstance(told, Recorded) else told)
     if stream.isatty() and os.environ.get("TERM") != "dumb":
-        session.view = LiveView(stream, style, session.app.run_state, colour=style.colour)
+        session.view = LiveView(stream, style, session.app.runs.run_state, colour=style.colour)
         return session.view
 
     def watch(told: Told) -> None:
@@ -123,7 +125,9 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
 def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | None]) -> int:
     """Give this command to a process in a session of its own; `begun` tells the run once that carries it out."""
     session.refuse_table("a run in the background")
-    with contextlib.closing(BackgroundProcess(session.app.workspace_path, words, as_json=session.json)) as background:
+    with contextlib.closing(
+        BackgroundProcess(session.app.workspace.workspace_path, words, as_json=session.json)
+    ) as background:
         until = time.monotonic() + BEGINNING_S
         while time.monotonic() < until:
             ended = background.ended()

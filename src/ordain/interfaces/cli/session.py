@@ -102,8 +102,8 @@ class Session(Terminal):
                 nonlocal asked
                 first, asked = not asked, True
                 self.interrupted = True
-                self.carries_out = self.carries_out or self.app.carries_out
-                if not first or not self.app.stop():
+                self.carries_out = self.carries_out or self.app.runs.carries_out
+                if not first or not self.app.runs.stop():
                     task.cancel()
                     return
                 with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
@@ -132,7 +132,7 @@ class Session(Terminal):
     @functools.cached_property
     def redactor(self) -> Redactor:
         try:
-            return self.app.redactor()
+            return self.app.workspace.redactor()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is shown
             return Redactor({})
 
@@ -141,7 +141,7 @@ class Session(Terminal):
         if _STORED.fullmatch(what) is not None or not is_there(what):
             return what
         name = document_name(self, what)
-        if what.endswith(_DOCUMENT_ENDINGS) and not self.app.was_prepared(name):
+        if what.endswith(_DOCUMENT_ENDINGS) and not self.app.plans.was_prepared(name):
             command_line = f"ordain prepare {shlex.quote(what)}"
             raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {name} yet.", command=command_line)
         return name
@@ -149,8 +149,8 @@ class Session(Terminal):
     def expire_overdue(self, app: App | None = None) -> None:
         """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
         app = app or self.app
-        if app.has_overdue():
-            self.run(app.expire_overdue())
+        if app.plans.has_overdue():
+            self.run(app.plans.expire_overdue())
 
     def every_app(self) -> list[App]:
         """Ordain over every workspace this user has a ledger for."""
@@ -207,7 +207,7 @@ class Session(Terminal):
                 command=command_line,
             )
             with contextlib.suppress(Refused):  # whether it can be recorded or not, the answer is no
-                self.run(self.app.record_refusal(verb, command_line, self.by, [problem]))
+                self.run(self.app.refusals.record(verb, command_line, self.by, [problem]))
             self.refused([problem])
             leave(WAITING)
 
@@ -400,7 +400,7 @@ def is_utf8(path: str) -> bool:
 def document_name(session: Session, path: str) -> str:
     """The name a document is known by: relative to the workspace where it lies in it."""
     real = os.path.realpath(path)
-    root = session.app.workspace_path
+    root = session.app.workspace.workspace_path
     return os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
 
 

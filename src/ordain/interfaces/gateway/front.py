@@ -96,7 +96,7 @@ def front_of(
 ) -> Front:
     """The front of a workspace's gateway: all servers of its settings, or `only` some; raises Refused where there is
     one not."""
-    guarding = app.guarding
+    guarding = app.guard
     there = guarding.in_force().servers
     for name in only:
         if name not in there:
@@ -120,8 +120,8 @@ def front_of(
         in_force=guarding.for_call,
         meet=guarding.meet,
         known=lambda name: upstreams.known(there[name]),
-        keep=lambda name, said: upstreams.keep(there[name], app.without_secrets(said)),
-        told=lambda value: from_anywhere_in(value, app.workspace_path),
+        keep=lambda name, said: upstreams.keep(there[name], app.workspace.without_secrets(said)),
+        told=lambda value: from_anywhere_in(value, app.workspace.workspace_path),
         say=say,
     )
 

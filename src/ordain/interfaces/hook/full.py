@@ -48,7 +48,7 @@ EXAMPLE = data_text("prompts/example.plan.md")
 def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswer:
     """What a host is answered by the rules of a workspace that is opened whole."""
     app = open_workspace(start, exact=options.workspace is not None, alone=True)
-    guard = app.guarding.for_call().guard
+    guard = app.guard.for_call().guard
     try:
         return _judged(app, asked, options)
     except Exception:
@@ -60,14 +60,14 @@ def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswe
 def _judged(app: App, asked: HookRequest, options: Options) -> HookAnswer:
     if asked.tool_name == PLAN_EXIT:
         return asyncio.run(_closing(app, leave_plan_mode(app, asked, host_principal())))
-    calls = calls_of(asked, options, app.settings()[0], app.workspace_path)
+    calls = calls_of(asked, options, app.workspace.settings()[0], app.workspace.workspace_path)
     if not calls:
         return NOTHING
-    call, judged = strictest(app.guarding.in_force().guard, calls)
+    call, judged = strictest(app.guard.in_force().guard, calls)
     if judged.standing is CallStanding.OPEN:
         return NOTHING
     seen = Seen(by=host_principal(), agent=CLAUDE_CODE, through=CLAUDE_CODE, session=asked.session_id)
-    met = asyncio.run(_closing(app, app.guarding.meet(call, seen)))
+    met = asyncio.run(_closing(app, app.guard.meet(call, seen)))
     return denial(denied_words(met, call)) if met.refused else NOTHING
 
 
@@ -82,7 +82,7 @@ def record_refusal(workspace: str, subject: str, problem: Problem | None) -> Non
     """Have a refusal in the ledger."""
     app = open_workspace(workspace, exact=True, alone=True)
     problems = [problem] if problem is not None else []
-    asyncio.run(_closing(app, app.record_refusal("call", subject, host_principal(), problems)))
+    asyncio.run(_closing(app, app.refusals.record("call", subject, host_principal(), problems)))
 
 
 def ask_door(calls: Sequence[Call]) -> Problem | None:
@@ -107,7 +107,7 @@ def host_principal() -> Principal:
 
 async def leave_plan_mode(app: App, asked: HookRequest, by: Principal) -> HookAnswer:
     """Propose the plan that the host would leave its plan mode with, or say what it lacks."""
-    enforced = app.guarding.in_force().guard.mode is Mode.ENFORCE
+    enforced = app.guard.in_force().guard.mode is Mode.ENFORCE
     text = asked.tool_input.get("plan")
     try:
         said = await _proposed(app, text.encode(), by) if isinstance(text, str) and text.strip() else _unfinished([])
@@ -117,14 +117,14 @@ async def leave_plan_mode(app: App, asked: HookRequest, by: Principal) -> HookAn
 
 
 async def _proposed(app: App, data: bytes, by: Principal) -> str:
-    report = app.lint(data)
+    report = app.plans.lint(data)
     lacking = [one for one in report.problems if one.severity is Severity.ERROR or one.code == _UNVERIFIED]
     if lacking or report.plan_id is None:
         return _unfinished(lacking)
     identity = report.plan_id
     if not _waits(app, identity):
-        await app.prepare(data, None, by)
-    line = app.plan_line(identity)
+        await app.plans.prepare(data, None, by)
+    line = app.plans.plan_line(identity)
     short = short_id(identity)
     return (
         f"This plan is proposed to Ordain as {line.lineage} ({short}), and is {line.status}. Nothing of it was done.\n"
@@ -137,7 +137,7 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
 
 def _waits(app: App, identity: str) -> bool:
     try:
-        return app.plan_line(identity).status in _WAITING
+        return app.plans.plan_line(identity).status in _WAITING
     except Refused:
         return False
 

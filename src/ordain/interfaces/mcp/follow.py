@@ -50,7 +50,7 @@ async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = 
     """Have the approved run of a plan carried out in the background, or go on with one that was interrupted; which run
     it is, or None where it has not begun yet: it waits for another one to end, or for a tool server. Raises Refused as
     `commit` does. What was prepared has one run, however often it is asked for."""
-    earlier, open_run = app.begun(ref, preparation), app.plan_line(ref).run
+    earlier, open_run = app.runs.begun(ref, preparation), app.plans.plan_line(ref).run
     if preparation is not None and open_run is not None and open_run.run_id != earlier:
         open_run = None  # somebody else's
     if earlier is not None and open_run is None:
@@ -60,8 +60,8 @@ async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = 
     if open_run is not None:
         words, before = ["resume", open_run.run_id], open_run.executors
     else:
-        await app.check_startable(ref, call.by, preparation)
-        words = ["commit", app.stored(ref).plan_id]
+        await app.runs.check_startable(ref, call.by, preparation)
+        words = ["commit", app.plans.stored(ref).plan_id]
         words += ["--preparation", preparation] if preparation is not None else []
         words += ["--on-behalf", msgspec.json.encode(call.by).decode()]
         before = 0
@@ -71,9 +71,9 @@ async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = 
     while loop.time() < until:
         ended = background.ended()
         if open_run is None:
-            run_id = app.executing(ref)
+            run_id = app.runs.executing(ref)
         else:
-            run_id = open_run.run_id if app.run(open_run.run_id).executors > before else None
+            run_id = open_run.run_id if app.runs.run(open_run.run_id).executors > before else None
         if run_id is not None:
             return run_id
         if ended is not None:
@@ -89,9 +89,9 @@ def _in_background(app: App, words: Sequence[str]) -> BackgroundProcess:
         if one.ended() is not None:
             one.close()
             del _begun[key]
-    key = (app.workspace_path, *(words[: words.index("--on-behalf")] if "--on-behalf" in words else words))
+    key = (app.workspace.workspace_path, *(words[: words.index("--on-behalf")] if "--on-behalf" in words else words))
     if key not in _begun:
-        _begun[key] = BackgroundProcess(app.workspace_path, words, as_json=True)
+        _begun[key] = BackgroundProcess(app.workspace.workspace_path, words, as_json=True)
     return _begun[key]
 
 
@@ -133,7 +133,7 @@ async def wait_for_person(call: ClientCall, look: Callable[[], tuple[object, ...
 
 async def follow(call: ClientCall, app: App, run_id: RunId, wait_s: float) -> RunReport:
     """The run as it stands once it has ended or needs a person, or when the time is over."""
-    report = app.run(run_id)
+    report = app.runs.run(run_id)
     if wait_s <= 0 or report.status not in OPEN:
         return report
     watching = asyncio.ensure_future(_watch(call, app, run_id))
@@ -144,17 +144,17 @@ async def follow(call: ClientCall, app: App, run_id: RunId, wait_s: float) -> Ru
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-    return app.run(run_id)
+    return app.runs.run(run_id)
 
 
 async def _watch(call: ClientCall, app: App, run_id: RunId) -> None:
     changed = asyncio.Event()
-    watching = asyncio.ensure_future(app.watch(run_id, lambda told: changed.set()))
+    watching = asyncio.ensure_future(app.runs.watch(run_id, lambda told: changed.set()))
     watching.add_done_callback(lambda ended: changed.set())
     try:
         while not watching.done():
             changed.clear()
-            report = app.run(run_id)
+            report = app.runs.run(run_id)
             await call.progress(_settled(report), len(report.steps), how_far(report))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), BEAT_S)

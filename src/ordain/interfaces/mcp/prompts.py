@@ -62,8 +62,12 @@ async def _skill(call: ClientCall, given: Mapping[str, str]) -> str:
 
 async def _write_plan(call: ClientCall, given: Mapping[str, str]) -> str:
     async with call.app() as app:
-        redactor, (tools, _), settings = app.redactor(trusted=True), app.tools(), app.settings()[0]
-        agents = tuple(agent_inventory(app.agents()))
+        redactor, (tools, _), settings = (
+            app.workspace.redactor(trusted=True),
+            app.workspace.tools(),
+            app.workspace.settings()[0],
+        )
+        agents = tuple(agent_inventory(app.workspace.agents()))
     return prompt_text(
         "write-plan",
         task=quoted(redactor, given["task"]),
@@ -88,8 +92,12 @@ def _setting_lines(settings: Settings) -> list[str]:
 
 
 async def _revise_plan(call: ClientCall, given: Mapping[str, str]) -> str:
-    async with call.app() as app, app.asked_for("prompt", given["plan"], call.by):
-        review, redactor, most = app.review(given["plan"]), app.redactor(), app.settings()[0].max_rejections
+    async with call.app() as app, app.refusals.asked_for("prompt", given["plan"], call.by):
+        review, redactor, most = (
+            app.plans.review(given["plan"]),
+            app.workspace.redactor(),
+            app.workspace.settings()[0].max_rejections,
+        )
     short, said = short_id(review.plan_id), len(review.rejections)
     then = (
         f"Check it with plan_lint, then call plan_revise with plan={short} and the whole new plan. No approval of the "
@@ -122,16 +130,16 @@ def _rejections(redactor: Redactor, review: Review) -> list[str]:
 
 
 async def _execute_plan(call: ClientCall, given: Mapping[str, str]) -> str:
-    async with call.app() as app, app.asked_for("prompt", given["plan"], call.by):
-        line = app.plan_line(given["plan"])
+    async with call.app() as app, app.refusals.asked_for("prompt", given["plan"], call.by):
+        line = app.plans.plan_line(given["plan"])
     asked = "" if line.requires_approval else " It needs no approval."
     skill = skill_sections("After a failure", "Honesty")
     return prompt_text("execute-plan", short=short_id(line.plan_id), status=line.status, asked=asked, skill=skill)
 
 
 async def _explain_failure(call: ClientCall, given: Mapping[str, str]) -> str:
-    async with call.app() as app, app.asked_for("prompt", given["run"], call.by):
-        report, redactor = app.run(given["run"]), app.redactor()
+    async with call.app() as app, app.refusals.asked_for("prompt", given["run"], call.by):
+        report, redactor = app.runs.run(given["run"]), app.workspace.redactor()
         wrong = [step for step in report.steps if step.state in _DID_NOT_GET_THROUGH]
         told = [part for step in wrong[:STEPS_MAX] for part in _failed_step(app, redactor, report, step.id)]
     parts = [
@@ -148,7 +156,7 @@ async def _explain_failure(call: ClientCall, given: Mapping[str, str]) -> str:
 
 def _failed_step(app: App, redactor: Redactor, report: RunReport, step_id: StepId) -> list[str]:
     """One step that did not get through: what it was, what was tried and seen, what it and its contract wrote."""
-    brief = app.brief(report.run_id, step_id)
+    brief = app.runs.brief(report.run_id, step_id)
     (step,) = (one for one in report.steps if one.id == step_id)
     written = json.dumps(msgspec.to_builtins(brief.step), indent=2, ensure_ascii=False)
     parts = [
@@ -187,14 +195,14 @@ def _next(report: RunReport) -> list[str]:
 async def _plans(call: ClientCall, begun: str) -> Sequence[str]:
     """The caller's plans that begin so, by lineage or short id, the newest first."""
     async with call.app() as app:
-        owned = app.owned(call.by)
+        owned = app.plans.owned(call.by)
     names = [name for one in reversed(owned) for name in (lineage_id(one.stream), short_id(one.state.plan_id))]
     return [name for name in names if name.startswith(begun)]
 
 
 async def _runs(call: ClientCall, begun: str) -> Sequence[str]:
     async with call.app() as app:
-        newest = [next(reversed(one.state.runs), None) for one in reversed(app.owned(call.by))]
+        newest = [next(reversed(one.state.runs), None) for one in reversed(app.plans.owned(call.by))]
     return [run_id for run_id in newest if run_id is not None and run_id.startswith(begun)]
 
 

@@ -28,15 +28,15 @@ OUTPUT_MAX = 1 << 20
 async def listed_plans(call: ClientCall) -> Sequence[ListedResource]:
     """The skill, and the newest plans of the caller with their newest runs."""
     async with call.app() as app:
-        lines = tuple(app.lines(app.owned(call.by)[-LISTED:]))
+        lines = tuple(app.plans.lines(app.plans.owned(call.by)[-LISTED:]))
     skill = ListedResource(*(getattr(PLAN_RESOURCES[0], name) for name in ListedResource._fields))
     return [skill, *(one for line in reversed(lines) for one in _listed(line))]
 
 
 def new_plans(app: App, by: Principal, seen: int | None) -> tuple[int, bool]:
     """How many plans there are, and whether one of those after the first `seen` is the caller's."""
-    count = app.plan_count()
-    return count, seen is not None and count > seen and bool(app.owned(by, newest=count - seen))
+    count = app.plans.plan_count()
+    return count, seen is not None and count > seen and bool(app.plans.owned(by, newest=count - seen))
 
 
 def _listed(line: PlanLine) -> list[ListedResource]:
@@ -51,23 +51,23 @@ def _json(value: Any) -> Content:
 
 
 def _plan(app: App, names: Mapping[str, str]) -> Content:
-    return _json(review_result(app.review(names["id"])))
+    return _json(review_result(app.plans.review(names["id"])))
 
 
 def _preview(app: App, names: Mapping[str, str]) -> Content:
-    lines = review_lines(app.review(names["id"]), Style(False), detail="verbose")
+    lines = review_lines(app.plans.review(names["id"]), Style(False), detail="verbose")
     return Content("\n".join(lines), "text/plain")
 
 
 def _difference(app: App, names: Mapping[str, str]) -> Content:
-    return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
+    return _json(comparison_result(app.plans.diff(app.plans.stored(names["from"]), app.plans.stored(names["id"]))))
 
 
 def _output(app: App, names: Mapping[str, str]) -> Content:
-    found, parts = app.output(names["id"], names["step"])
+    found, parts = app.runs.output(names["id"], names["step"])
     data = b"".join(parts)
     whole = found.kept_bytes == found.output_bytes and len(data) <= OUTPUT_MAX
-    return Content(app.redactor().tail(data, OUTPUT_MAX, whole=whole), "text/plain")
+    return Content(app.workspace.redactor().tail(data, OUTPUT_MAX, whole=whole), "text/plain")
 
 
 async def _read_skill(call: ClientCall, names: Mapping[str, str]) -> Content:
@@ -81,7 +81,7 @@ def _reader(read: Callable[[App, Mapping[str, str]], Content]) -> Reader:
         async with call.app() as app, AsyncExitStack() as stack:
             for name in ("id", "from"):
                 if name in names:
-                    await stack.enter_async_context(app.asked_for("resource", names[name], call.by))
+                    await stack.enter_async_context(app.refusals.asked_for("resource", names[name], call.by))
             return read(app, names)
 
     return read_owned
@@ -92,8 +92,8 @@ _READERS: dict[str, Reader] = {
     "plan": _reader(_plan),
     "plan-preview": _reader(_preview),
     "plan-diff": _reader(_difference),
-    "run": _reader(lambda app, names: _json(app.run(names["id"]))),
-    "run-log": _reader(lambda app, names: _json(log_result(app.log(names["id"])))),
+    "run": _reader(lambda app, names: _json(app.runs.run(names["id"]))),
+    "run-log": _reader(lambda app, names: _json(log_result(app.plans.log(names["id"])))),
     "step-output": _reader(_output),
 }
 """Who reads each kind. What is said of it is in `data/mcp.toml`."""
@@ -104,7 +104,7 @@ PLAN_RESOURCES = tuple(
     ResourceTemplate(
         name=name,
         read=read,
-        size=(lambda app, names: app.recorded(names["id"])) if name in _GROWING else None,
+        size=(lambda app, names: app.plans.recorded(names["id"])) if name in _GROWING else None,
         **mcp_texts()["resources"][name],
     )
     for name, read in _READERS.items()

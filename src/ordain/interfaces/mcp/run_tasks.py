@@ -65,18 +65,18 @@ class RunTasks:
         if not given:
             return
         async with call.app() as app:
-            questions = app.run(task_id).questions
+            questions = app.runs.run(task_id).questions
             command = questions[0].asking if questions else f"ordain show {task_id}"
             try:
                 persons_only("answer what a run asks", call.by, command)
             except Refused as refused:
-                await app.record_refusal("tasks/update", task_id, call.by, refused.problems)
+                await app.refusals.record("tasks/update", task_id, call.by, refused.problems)
                 raise
 
     async def cancel(self, call: ClientCall, task_id: str) -> None:
         async with call.app() as app:
             try:
-                await app.cancel_run(task_id, call.by)
+                await app.runs.cancel_run(task_id, call.by)
             except Refused as refused:
                 if refused.problems[0].code not in _ASKED:
                     raise
@@ -85,7 +85,7 @@ class RunTasks:
         told: tuple[TaskStatus, str] | None = None
         while True:
             async with call.app() as app:  # each time anew: somebody may want to be told for hours
-                task = run_task(app.run(task_id))
+                task = run_task(app.runs.run(task_id))
             if (task.status, task.message) != told:
                 told = (task.status, task.message)
                 yield task
@@ -99,8 +99,8 @@ async def _report(call: ClientCall, app: App, task_id: str) -> RunReport | None:
     if not names_run(task_id):
         return None
     try:
-        async with app.asked_for("tasks/get", task_id, call.by):
-            return app.run(task_id) if app.find_run(task_id) == task_id else None
+        async with app.refusals.asked_for("tasks/get", task_id, call.by):
+            return app.runs.run(task_id) if app.runs.find_run(task_id) == task_id else None
     except Refused as refused:
         if refused.problems[0].code in _NONE_OF_YOURS:
             return None

@@ -137,7 +137,7 @@ class OrdainServer:
             except Refused as refused:
                 if unknown := unknown_arguments(tool.arguments, given):  # a slip in a value is only told
                     async with call.app() as app:
-                        await app.record_refusal(tool.name, ", ".join(unknown), call.by, refused.problems)
+                        await app.refusals.record(tool.name, ", ".join(unknown), call.by, refused.problems)
                 raise
             answer = await tool.call(call, arguments)
             if isinstance(answer, ProtocolTask):
@@ -174,7 +174,7 @@ class OrdainServer:
         try:
             app = self._workspaces()
             try:
-                return app.redactor(trusted=True).value(from_anywhere_in(value, app.workspace_path))
+                return app.workspace.redactor(trusted=True).value(from_anywhere_in(value, app.workspace.workspace_path))
             finally:
                 app.let_go()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is told

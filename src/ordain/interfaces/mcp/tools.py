@@ -59,7 +59,7 @@ _Wait = Annotated[float, msgspec.Meta(ge=0, le=WAIT_MAX_S)]
 async def _propose(call: ClientCall, proposal: Proposal) -> Answer:
     async with call.app() as app:
         with _told_in_place(proposal):
-            prepared = await app.prepare(document_of(proposal), None, call.by, params_of(proposal))
+            prepared = await app.plans.prepare(document_of(proposal), None, call.by, params_of(proposal))
         return _stored(prepared, proposal)
 
 
@@ -79,7 +79,7 @@ def _stored(prepared: Prepared, proposal: Proposal | None = None) -> Answer:
 
 async def _lint(call: ClientCall, proposal: Proposal) -> Answer:
     async with call.app() as app:
-        report = app.lint(document_of(proposal), None, params_of(proposal))
+        report = app.plans.lint(document_of(proposal), None, params_of(proposal))
     if not report.good:
         raise Refused(_placed(report.problems, proposal))
     following = "It can be proposed as it stands with plan_propose."
@@ -119,7 +119,7 @@ async def _revise(call: ClientCall, revision: _Revise) -> Answer:
     async with call.app() as app:
         with _told_in_place(revision):
             data, params = document_of(revision), params_of(revision)
-            prepared = await app.revise(revision.plan, call.by, data, None, params)
+            prepared = await app.plans.revise(revision.plan, call.by, data, None, params)
         return _stored(prepared, revision)
 
 
@@ -130,8 +130,8 @@ class _ThePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _prepare(call: ClientCall, asked: _ThePlan) -> Answer:
-    async with call.app() as app, app.asked_for("plan_prepare", asked.plan, call.by):
-        return _stored(await app.prepare_plan(app.stored(asked.plan).plan, call.by))
+    async with call.app() as app, app.refusals.asked_for("plan_prepare", asked.plan, call.by):
+        return _stored(await app.plans.prepare_plan(app.plans.stored(asked.plan).plan, call.by))
 
 
 class _Reject(_ThePlan, frozen=True, kw_only=True):
@@ -144,7 +144,7 @@ class _Reject(_ThePlan, frozen=True, kw_only=True):
 async def _reject(call: ClientCall, asked: _Reject) -> Answer:
     comments = {StepId(step): text for step, text in asked.comments.items()}
     async with call.app() as app:
-        line = await app.reject(asked.plan, call.by, asked.feedback, comments)
+        line = await app.plans.reject(asked.plan, call.by, asked.feedback, comments)
     following = (f"Call plan_revise with plan={short_id(line.plan_id)} and a plan that heeds what was said.",)
     return Answer(data=plan_brief(line), next=following)
 
@@ -161,8 +161,8 @@ class _List(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _list(call: ClientCall, asked: _List) -> Answer:
     async with call.app() as app:
-        owned = app.owned(call.by)
-        lines = app.lines(reversed(owned))
+        owned = app.plans.owned(call.by)
+        lines = app.plans.lines(reversed(owned))
         if asked.status is None:
             shown, count = list(islice(lines, asked.limit)), len(owned)
         else:
@@ -172,8 +172,8 @@ async def _list(call: ClientCall, asked: _List) -> Answer:
 
 
 async def _get(call: ClientCall, asked: _ThePlan) -> Answer:
-    async with call.app() as app, app.asked_for("plan_get", asked.plan, call.by):
-        review = app.review(asked.plan)
+    async with call.app() as app, app.refusals.asked_for("plan_get", asked.plan, call.by):
+        review = app.plans.review(asked.plan)
     preview = "\n".join(review_lines(review, Style(False)))
     return Answer(data=plan_answer(review, preview), problems=tuple(review.notices))
 
@@ -184,7 +184,7 @@ class _Nothing(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _tools(call: ClientCall, _: _Nothing) -> Answer:
     async with call.app() as app:
-        tools, agents = app.tools()[0], tuple(inventory_lines(app.agents()))
+        tools, agents = app.workspace.tools()[0], tuple(inventory_lines(app.workspace.agents()))
     following = (
         "A step calls `a:b` with `tool: a`, `operation: b` and `args`; a command is simply `run`. What wants "
         "thinking is a task for an `agent`, with a contract.",
@@ -204,13 +204,13 @@ class _Commit(_ThePlan, frozen=True, kw_only=True):
 
 
 async def _commit(call: ClientCall, asked: _Commit) -> Answer | ProtocolTask:
-    async with call.app() as app, app.asked_for("plan_commit", asked.plan, call.by):
-        earlier = app.begun(asked.plan, asked.preparation)
+    async with call.app() as app, app.refusals.asked_for("plan_commit", asked.plan, call.by):
+        earlier = app.runs.begun(asked.plan, asked.preparation)
         run_id = await begin(call, app, asked.plan, asked.preparation)
         if run_id is None:
-            return _queued(asked.plan, busy=app.is_busy(asked.plan))
+            return _queued(asked.plan, busy=app.runs.is_busy(asked.plan))
         if call.takes_tasks and asked.wait_s == 0:
-            return run_task(app.run(run_id))
+            return run_task(app.runs.run(run_id))
         with time_to_wait(call, asked.wait_s) as wait_s:
             report = await follow(call, app, run_id, wait_s)
     stands = how_it_stands(report, full=asked.full)
@@ -235,7 +235,7 @@ class _Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _status(call: ClientCall, asked: _Status) -> Answer:
-    async with call.app() as app, app.asked_for("plan_status", asked.what, call.by):
+    async with call.app() as app, app.refusals.asked_for("plan_status", asked.what, call.by):
         with time_to_wait(call, asked.wait_s) as wait_s:
             line, run = await _stand(call, app, asked.what, wait_s)
     brief = plan_brief(line)
@@ -253,10 +253,10 @@ async def _stand(call: ClientCall, app: App, what: str, wait_s: float) -> tuple[
 
     def look() -> tuple[PlanLine, RunReport | None]:
         if names_run(what):
-            run = app.run(app.find_run(what))
-            return app.plan_line(run.plan_id), run
-        line = app.plan_line(what)
-        return line, app.run(line.last_run) if line.last_run is not None else None
+            run = app.runs.run(app.runs.find_run(what))
+            return app.plans.plan_line(run.plan_id), run
+        line = app.plans.plan_line(what)
+        return line, app.runs.run(line.last_run) if line.last_run is not None else None
 
     def standing(line: PlanLine, run: RunReport | None) -> tuple[object, ...]:
         return line.plan_id, line.status, run.status if run is not None else None
@@ -303,13 +303,13 @@ class _Cancel(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _cancel(call: ClientCall, asked: _Cancel) -> Answer:
     async with call.app() as app:
-        open_run = None if names_run(asked.what) else app.plan_line(asked.what).run
+        open_run = None if names_run(asked.what) else app.plans.plan_line(asked.what).run
         if names_run(asked.what) or open_run is not None:
             run_id = open_run.run_id if open_run is not None else asked.what
-            await app.cancel_run(run_id, call.by, asked.reason)
-            line = app.plan_line(app.run(run_id).plan_id)
+            await app.runs.cancel_run(run_id, call.by, asked.reason)
+            line = app.plans.plan_line(app.runs.run(run_id).plan_id)
         else:
-            line = await app.cancel(asked.what, call.by, asked.reason)
+            line = await app.plans.cancel(asked.what, call.by, asked.reason)
     return Answer(data=plan_brief(line))
 
 
@@ -317,8 +317,8 @@ async def _cancel(call: ClientCall, asked: _Cancel) -> Answer:
 
 
 async def _approve(call: ClientCall, asked: _ThePlan) -> Answer:
-    async with call.app() as app, app.asked_for("plan_approve", asked.plan, call.by):
-        line = app.plan_line(asked.plan)
+    async with call.app() as app, app.refusals.asked_for("plan_approve", asked.plan, call.by):
+        line = app.plans.plan_line(asked.plan)
     short = short_id(line.plan_id)
     asking = line.status == "proposed" and line.requires_approval
     asking = asking or line.status in ("completed", "failed")  # for one run more

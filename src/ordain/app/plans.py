@@ -1,0 +1,412 @@
+"""The verbs about plans: looking at them, comparing and listing them, proposing and declining.
+
+A verb returns a value or raises `Refused`; it prints nothing and asks nobody.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ordain.app.answers import answer_commands
+from ordain.app.proposals import Proposals
+from ordain.app.refusals import Refusals
+from ordain.app.renamed import warn_renamed
+from ordain.app.review import Params, plan_or_refuse
+from ordain.app.run_control import RunControl
+from ordain.app.workspace import WorkspaceView
+from ordain.core.approval.approval import Principal
+from ordain.core.approval.diff.difference import Side
+from ordain.core.ledger.summary import PlanSummary
+from ordain.core.lineage.lineage import PlanState, Stage
+from ordain.core.plan.canonical import plan_hash, plan_id, short_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import PlanId, StepId
+from ordain.core.policy.effect import planned_effects
+from ordain.core.policy.settings import Settings, limits, sandbox_limits
+from ordain.core.policy.tier import STRONGEST
+from ordain.core.report.report import (
+    InboxItem,
+    LintReport,
+    PlanLine,
+    Prepared,
+    Review,
+    ToldPrompt,
+)
+from ordain.core.run.event import Recorded
+from ordain.core.run.step_event import StepState
+from ordain.core.text.problem import Refused, Severity, refuse
+from ordain.records.records import (
+    WORKSPACE_STREAM,
+    Records,
+    is_unreadable,
+    lineage_id,
+    names_document,
+    names_run,
+)
+from ordain.records.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from ordain.core.approval.diff.difference import Comparison
+    from ordain.core.report.brief import Arbitration
+    from ordain.core.report.simulation import Simulation
+
+
+class PlanVerbs:
+    """The plans of one workspace."""
+
+    def __init__(self, here: Surroundings, proposals: Proposals, control: RunControl, refusals: Refusals) -> None:
+        self._here, self._proposals, self._control, self._refusals = here, proposals, control, refusals
+        self._reviews, self._workspace = proposals.reviews, WorkspaceView(here)
+        self.write_copy = proposals.write_copy
+
+    @property
+    def _records(self) -> Records:
+        return self._here.records
+
+    def lint(self, data: bytes, file: str | None = None, params: Params = ()) -> LintReport:
+        """Everything wrong with a document, in its text and in these surroundings. Writes nothing.
+
+        A template is looked at as it is; with values for its parameters, the plan it becomes.
+        """
+        document, problems = self._reviews.lint(data, file, params or None)
+        if all(problem.severity is not Severity.ERROR for problem in problems):
+            problems += self._reviews.denied(document, file)
+        plan = document.plan
+        identity = plan_id(plan) if plan is not None else None
+        return LintReport(
+            file=file,
+            dialect=document.dialect or document.notation,
+            plan_id=identity,
+            plan_hash=plan_hash(identity) if identity is not None else None,
+            title=plan.title if plan is not None else None,
+            steps=len(plan.steps) if plan is not None else 0,
+            problems=problems,
+        )
+
+    def review_document(self, data: bytes, file: str | None = None, params: Params = ()) -> Review:
+        """What a document's plan would do, without storing it; raises Refused when it has errors."""
+        return self._reviews.review_document(data, file, params)
+
+    def review(self, ref: str) -> Review:
+        """A stored plan as an approver must see it, with its newest run if it has one."""
+        stream, identity = self._records.find(ref)
+        state = self._records.lineage(stream)
+        run_id = next(reversed(state.runs), None)
+        return self._reviews.review(
+            self._records.plan(stream, identity),
+            stream,
+            state,
+            self._proposals.copy_drift(stream, state),
+            self._control.report(run_id) if run_id is not None else None,
+        )
+
+    async def simulate_document(
+        self, data: bytes, file: str | None = None, params: Params = (), by: Principal | None = None
+    ) -> Simulation:
+        """How a run of a document's plan would go. Contracts run for a person only, where policy does not deny them, in
+        the sandbox of tier 1: for all others nothing of a plan runs before its run."""
+        document, problems = self._reviews.lint(data, file, params)
+        return await self._simulate(plan_or_refuse(document, problems), by)
+
+    async def simulate(self, ref: str, by: Principal | None = None) -> Simulation:
+        """The same for a stored plan."""
+        return await self._simulate(self._records.plan(*self._records.find(ref)), by)
+
+    async def _simulate(self, plan: Plan, by: Principal | None) -> Simulation:
+        from ordain.app.foresight import foresee
+        from ordain.core.policy.assignment import assignments  # only simulating needs it
+
+        here = self._here
+        if by is not None:
+            here.refuse_pretended(by)
+        usual = self._records.durations() if here.has_ledger() else {}
+        settings = here.snapshot.settings
+        fault: str | None = "not known yet: contracts of a plan run before its run only for a person at a terminal"
+        if by is not None and by.person and not here.is_pretended(by):
+            fault = here.tier_fault(STRONGEST)
+        return await foresee(
+            plan,
+            shell=here.ports.sandbox.shell(sandbox_limits(settings))
+            if fault is None and here.ports.sandbox is not None
+            else None,
+            fault=fault or "",
+            denied=lambda step: here.denied(step, settings),
+            mark=here.ports.ids.mint("SIM-"),
+            limits=limits(settings),
+            usual=usual,
+            expressions=here.ports.expressions,
+            tasks=tuple(assignments(plan, settings, here.known_agents(settings), here.tools(settings, plan))),
+        )
+
+    def refuse_edited(self, ref: str, verb: str) -> None:
+        """Raise Refused where a plan is named by a document that says something else by now: who names the file means
+        what it says."""
+        stream, _ = self._records.find(ref)
+        state = self._records.lineage(stream)
+        if names_document(ref) and self._here.drift(state):
+            raise refuse(
+                "E_DOC_DRIFT",
+                f"{state.document} is not what the plan was prepared from: it was edited or deleted since.",
+                f"To have what the file says, prepare it again: ordain prepare {self._here.named(state)}",
+                f"To {verb} what was prepared, name the plan: ordain {verb} {short_id(state.plan_id)}",
+                command=f"ordain prepare {self._here.named(state)}",
+            )
+
+    def stored(self, ref: str) -> Side:
+        """A stored plan by itself: the very one with this id, or the newest of a lineage."""
+        return self._stored(*self._records.find_revision(ref))
+
+    def last_prepared(self, document: str) -> Side:
+        """The plan that was prepared last from the document of this name."""
+        found = self._records.last_prepared(document) if self._here.has_ledger() else None
+        if found is None:
+            command = f"ordain prepare {shlex.quote(document)}"
+            raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {document} yet.", command=command)
+        return self._stored(*found)
+
+    def was_prepared(self, document: str) -> bool:
+        """Whether a plan was ever prepared from the document of this name."""
+        return self._here.has_ledger() and self._records.last_prepared(document) is not None
+
+    def _stored(self, stream: str, identity: PlanId) -> Side:
+        document = self._records.lineage(stream).document
+        plan = self._records.plan(stream, identity)
+        return Side(plan_id=identity, plan=plan, lineage=lineage_id(stream), document=document)
+
+    def in_document(self, data: bytes, file: str | None = None, params: Params | None = None) -> Side:
+        """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
+        when there is none to speak of. What else is wrong with it is not looked at."""
+        return self._reviews.in_document(data, file, params)
+
+    def diff(self, old: Side, new: Side) -> Comparison:
+        """What changed from one plan to another, and what of it to read first."""
+        from ordain.core.approval.diff.difference import Comparison, difference  # only comparing needs it
+
+        settings = self._here.snapshot.settings
+        tools = self._here.tools(settings, old.plan, new.plan)
+        return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools, settings))
+
+    def recorded(self, ref: str) -> int:
+        """How many events were recorded about this plan or run: more where something happened since."""
+        stream = f"run/{self._records.find_run(ref)}" if names_run(ref) else self._records.find_plan(ref)
+        return self._here.ledger.size(stream)
+
+    def __call__(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
+        warn_renamed("plans", "plans.all")
+        return self.all(open_only=open_only, newest=newest)
+
+    def all(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
+        """The plans of the workspace, oldest first, each with its newest run while that is not finished."""
+        if not self._here.has_ledger():
+            return ()
+        return tuple(self.lines(self._here.ledger.plans(open_only=open_only, newest=newest)))
+
+    def owned(self, by: Principal, newest: int | None = None) -> tuple[PlanSummary, ...]:
+        """The plans that are this caller's to see, oldest first, among so many of the newest; none is looked at."""
+        self._here.refuse_pretended(by)
+        found = self._here.ledger.plans(newest=newest) if self._here.has_ledger() else ()
+        return tuple(one for one in found if one.state.owned_by(by))
+
+    def lines(self, found: Iterable[PlanSummary]) -> Iterator[PlanLine]:
+        """How such plans stand. Each is looked at when it is asked for, so that a few of many cost little."""
+        settings = self._here.snapshot.settings
+        return (self._line(one, settings) for one in found)
+
+    def plan_count(self) -> int:
+        """How many plans the workspace has had."""
+        return self._here.ledger.plan_count() if self._here.has_ledger() else 0
+
+    def _line(self, summary: PlanSummary, settings: Settings) -> PlanLine:
+        state = summary.state
+        status = state.status(self._here.now())
+        if status == Stage.APPROVED and self._all_revoked(state):
+            status = Stage.PROPOSED
+        requires_approval, destructive, run, plan = True, 0, None, None
+        word, feedback = str(status), state.rejections[-1].words() if state.rejections else None
+        try:
+            run = self._control.report(state.open_run) if state.open_run is not None else None
+            plan = self._records.plan(summary.stream) if status == Stage.PROPOSED else None
+        except Refused as refused:  # one that can not be read hides no other
+            if not is_unreadable(refused):
+                raise
+            word, feedback = "unreadable", refused.problems[0].detail
+        if plan is not None:
+            requires_approval = self._here.rule(plan, settings).requires_approval
+            destructive = sum(one.destructive for one in planned_effects(plan, self._here.tools(settings, plan)))
+        assert state.proposer is not None
+        return PlanLine(
+            lineage=lineage_id(summary.stream),
+            plan_id=state.plan_id,
+            title=state.title,
+            status=run.status if run is not None else word,
+            document=state.document,
+            proposer=state.proposer,
+            opened_at=state.opened_at,
+            prepared_at=state.prepared_at,
+            changed_at=state.changed_at,
+            expires_at=state.expires_at,
+            revisions=len(state.revisions),
+            requires_approval=requires_approval,
+            destructive=destructive,
+            feedback=feedback,
+            unused=len(state.permissions),
+            last_run=next(reversed(state.runs), None),
+            run=run,
+        )
+
+    def _all_revoked(self, state: PlanState) -> bool:
+        """Whether every approval of a plan was signed by a key that was revoked since."""
+        keys = {one.approval.key or "" for one in state.permissions.values()}
+        approvers = self._here.snapshot.workspace.approvers
+        return all(key in approvers and approvers[key].revoked_at is not None for key in keys)
+
+    def inbox(self) -> tuple[InboxItem, ...]:
+        """Everything that waits for a person here, the most dangerous first."""
+        items = [item for line in self.all(open_only=True) for item in _waiting(line, self._workspace.workspace_path)]
+        return tuple(sorted(items, key=lambda item: (-item.destructive, item.since)))
+
+    def log(self, ref: str | None) -> tuple[Recorded, ...]:
+        """The ledger's own events about a run, or about a plan and all its runs, or about the workspace itself."""
+        if ref is None:
+            return tuple(self._here.ledger.read(WORKSPACE_STREAM)) if self._here.has_ledger() else ()
+        if names_run(ref):
+            return self._records.run_events(self._records.find_run(ref))
+        return self._records.lineage_events(self._records.find_plan(ref))
+
+    async def prepare(self, data: bytes, file: str | None, by: Principal, params: Params = ()) -> Prepared:
+        """Check a document and store its plan's bytes; what was stored is what can be approved and run.
+
+        `params` are the values of a template's parameters, as they were typed.
+        """
+        async with self._refusals.recording("prepare", file or "", by):
+            return await self._proposals.prepare(data, file, by, params)
+
+    async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
+        """The same for a plan made by code; a template takes the defaults of its parameters."""
+        async with self._refusals.recording("prepare", str(getattr(plan, "title", "")), by):
+            return await self._proposals.prepare_plan(plan, by)
+
+    async def revise(
+        self, ref: str, by: Principal, data: bytes | None = None, file: str | None = None, params: Params = ()
+    ) -> Prepared:
+        """Replace a plan by another one of the same lineage: from a document, or from its own, edited since."""
+        async with self._refusals.asked_for("revise", ref, by):
+            return await self._proposals.revise(ref, by, data, file, params)
+
+    async def reject(
+        self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str] | None = None
+    ) -> PlanLine:
+        """Say no to a plan, and what should change."""
+        async with self._refusals.asked_for("reject", ref, by):
+            return self._line_of(await self._proposals.reject(ref, by, feedback, comments or {}))
+
+    async def cancel(self, ref: str, by: Principal, reason: str = "") -> PlanLine:
+        """Take a proposal back."""
+        async with self._refusals.asked_for("cancel", ref, by):
+            return self._line_of(await self._proposals.cancel(ref, by, reason))
+
+    async def archive(self, ref: str, by: Principal) -> PlanLine:
+        """Put away a plan that has come to its end."""
+        async with self._refusals.asked_for("archive", ref, by):
+            return self._line_of(await self._proposals.archive(ref, by))
+
+    def has_overdue(self) -> bool:
+        """Whether a proposal ran out of time and nobody has recorded it yet."""
+        return self._here.has_ledger() and any(self._proposals.overdue())
+
+    async def expire_overdue(self) -> int:
+        """Record, and tell, which proposals nobody decided in time; how many."""
+        return await self._proposals.expire_overdue() if self._here.has_ledger() else 0
+
+    def write_copies(self, *, open_only: bool = False) -> int:
+        """Write our copies of the proposals that came without a file anew; how many there are."""
+        without = [one for one in self._here.ledger.plans(open_only=open_only) if one.state.document is None]
+        for summary in without:
+            self._proposals.write_copy(summary.stream, summary.state)
+        return len(without)
+
+    def plan_line(self, ref: str) -> PlanLine:
+        """One plan as a list shows it."""
+        return self._line_of(self._records.lineage(self._records.find_plan(ref)))
+
+    def _line_of(self, state: PlanState) -> PlanLine:
+        stream = self._records.find_plan(state.plan_id)
+        return self._line(PlanSummary(stream=stream, state=state), self._here.snapshot.settings)
+
+    def arbiter(self, ref: str, step: str | None) -> Arbitration:
+        """What somebody should know who chooses the agent of a task of a stored plan or a run; without a name, of the
+        first task that is not done."""
+        from ordain.core.report.brief import arbitration, plan_standing, run_standing  # only few ask for it
+
+        if names_run(ref):
+            run_id = self._records.find_run(ref)
+            state, identity, _ = self._records.run(run_id)
+            standing = run_standing(
+                state, identity, self._control.report(run_id), self._here.ports.toolbox.definitions()
+            )
+        else:
+            standing = plan_standing(self.review(ref))
+        return arbitration(standing, step, self._workspace.agents())
+
+    async def prompt_of(self, plan: Plan, step: str) -> ToldPrompt:
+        """What the agent of a step of a plan would be told now."""
+        from ordain.app.prompt import Prompts  # few look at prompts
+
+        return await Prompts(self._here).foreseen(plan, step)
+
+
+_UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
+
+
+def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
+    """What of a plan waits for a person."""
+    item = partial(InboxItem, title=line.title, plan_id=line.plan_id, workspace=workspace)
+    short = short_id(line.plan_id)
+    if line.run is not None and line.run.status in ("stalled", "stopped"):
+        run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in _UNDER_WAY]
+        begun = f"; {', '.join(at_work)} had begun" if at_work else ""
+        silent = line.run.status == "stalled"
+        why = f"no sign of life from {run_id} for too long" if silent else f"nobody carries out {run_id} any more"
+        take_over = " --take-over" if silent else ""
+        others = f"to end it as failed, ordain cancel {run_id} --failed{take_over}"
+        return [
+            item(
+                kind=line.run.status,
+                commands=(f"ordain resume {run_id}",),
+                since=line.run.changed_at,
+                detail=f"{why}{begun}; {others}",
+            )
+        ]
+    if line.run is not None:
+        return [
+            item(
+                kind=question.kind,
+                commands=answer_commands(question),
+                since=question.since or line.changed_at,
+                detail=question.text,
+                expires_at=question.until,
+                question=question,
+            )
+            for question in line.run.questions
+        ]
+    kinds = {
+        "proposed": ("approval", f"ordain approve {short}"),
+        "needs_review": ("review", f"ordain show {short}"),
+        "unreadable": ("unreadable", f"ordain cancel {short}"),
+    }
+    if line.status not in kinds or (line.status == "proposed" and not line.requires_approval):
+        return []
+    kind, command = kinds[line.status]
+    return [
+        item(
+            kind=kind,
+            commands=(command,),
+            since=line.prepared_at,
+            detail=line.feedback or "" if kind == "unreadable" else f"proposed by {line.proposer.words}",
+            expires_at=line.expires_at if kind == "approval" else None,
+            destructive=line.destructive,
+        )
+    ]
