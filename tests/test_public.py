@@ -1,11 +1,14 @@
 """What users import, and the documents we ship: all of it works as shown."""
 
 import re
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 import ordain
+from tests.scenario import twin_ports
+from tests.twins.ledger import MemoryLedger
 from tests.words import DEFINITIONS, DirectoryWorkspace, Settings, lint, read
 
 ROOT = Path(__file__).parent.parent
@@ -41,3 +44,36 @@ def test_plans_in_the_docs_are_good(where, text, tmp_path):
 
 def test_there_are_plans_in_the_docs():
     assert len(shown_plans()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("prepare", "plans.prepare"),
+        ("approve", "approvals.approve"),
+        ("commit", "runs.commit"),
+        ("answer", "answers.answer"),
+        ("settings", "workspace.settings"),
+        ("record_refusal", "refusals.record"),
+        ("signal", "signals.give"),
+        ("guarding", "guard"),
+    ],
+)
+def test_an_old_name_of_a_verb_works_and_says_where_it_is_now(old: str, new: str) -> None:
+    app = ordain.App(twin_ports(MemoryLedger()))
+    with pytest.warns(DeprecationWarning, match=f"App.{old} is App.{new} now"):
+        found = getattr(app, old)
+    assert found == reduce(getattr, new.split("."), app)
+
+
+def test_a_verb_that_is_called_like_its_subject_now_can_be_called_too() -> None:
+    app = ordain.App(twin_ports(MemoryLedger()))
+    for subject in (app.plans, app.topics, app.refusals):
+        with pytest.warns(DeprecationWarning):
+            assert tuple(subject()) == ()
+
+
+def test_no_other_name_is_a_verb() -> None:
+    app = ordain.App(twin_ports(MemoryLedger()))
+    for name in ("nothing", "_gate", "_records"):
+        assert not hasattr(app, name)

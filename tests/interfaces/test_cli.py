@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ordain.app.plans import PlanVerbs
 from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, without_terminal
 from tests.interfaces.workspace import ASKS, READS, SMALL, WARNS, Workspace, approve_command, mark_workspace, run_id
 from tests.patience import eventually
-from tests.words import main, mark_of, problem_pages, settings_template
+from tests.words import PlanVerbs, main, mark_of, problem_pages, settings_template
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 

@@ -13,12 +13,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from ordain.app.plans import PlanVerbs
 from ordain.interfaces.cli.main import _GROUPS
 from ordain.interfaces.robot import envelope as robot
 from tests.interfaces.terminal import Ended
 from tests.interfaces.workspace import SMALL, WARNS, Workspace
-from tests.words import Place, Problem, main
+from tests.words import Place, PlanVerbs, Problem, main
 
 ENVELOPE = {"ok", "data", "error", "problems", "next", "elapsed_ms", "version"}
 ERROR = {"code", "message", "remediation", "command"}
