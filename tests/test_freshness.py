@@ -63,7 +63,8 @@ class Watched:
 
         def called(*args: Any, **kwargs: Any) -> Any:
             self._before(f"{self._name}.{name}")
-            return found(*args, **kwargs)
+            given = found(*args, **kwargs)
+            return Watched(given, self._name, self._before) if name == "sealed" else given
 
         return awaited if iscoroutinefunction(found) else called
 
