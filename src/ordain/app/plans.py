@@ -18,12 +18,13 @@ from ordain.app.review import Params, plan_or_refuse
 from ordain.app.run_control import RunControl
 from ordain.app.workspace import WorkspaceView
 from ordain.core.approval.approval import Principal
-from ordain.core.approval.diff.difference import Side
+from ordain.core.approval.diff.difference import Comparison, Side, difference
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.lineage import PlanState, Stage
 from ordain.core.plan.canonical import plan_hash, plan_id, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, StepId
+from ordain.core.policy.assignment import assignments
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits, sandbox_limits
 from ordain.core.policy.tier import STRONGEST
@@ -49,7 +50,6 @@ from ordain.records.records import (
 from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from ordain.core.approval.diff.difference import Comparison
     from ordain.core.report.brief import Arbitration
     from ordain.core.report.simulation import Simulation
 
@@ -116,8 +116,7 @@ class PlanVerbs:
         return await self._simulate(self._records.plan(*self._records.find(ref)), by)
 
     async def _simulate(self, plan: Plan, by: Principal | None) -> Simulation:
-        from ordain.app.foresight import foresee
-        from ordain.core.policy.assignment import assignments  # only simulating needs it
+        from ordain.app.foresight import foresee  # only simulating needs it
 
         here = self._here
         if by is not None:
@@ -183,8 +182,6 @@ class PlanVerbs:
 
     def diff(self, old: Side, new: Side) -> Comparison:
         """What changed from one plan to another, and what of it to read first."""
-        from ordain.core.approval.diff.difference import Comparison, difference  # only comparing needs it
-
         settings = self._here.snapshot.settings
         tools = self._here.tools(settings, old.plan, new.plan)
         return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools, settings))

@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from ordain.core.approval.approval import Principal
-from ordain.core.approval.diff.difference import Side
+from ordain.core.approval.diff.difference import Side, difference, summary
 from ordain.core.lineage.lineage import PlanState, Rejection
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
@@ -222,8 +222,6 @@ class Reviews:
         found = records.last_approved(lineage, document, besides=identity)
         if found is None:
             return None
-        from ordain.core.approval.diff.difference import difference, summary  # few plans have a predecessor
-
         at, stream, before = found
         former = records.readable_plan(stream, before)
         if former is None:

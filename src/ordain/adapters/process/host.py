@@ -17,6 +17,7 @@ import msgspec
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.policy.settings import USER_FILE, UserSettings
 from ordain.core.text.problem import Refused, refuse
+from ordain.documents.settings_in_force import read_user_settings
 
 SYSTEM_DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 """Where programs are looked for, in this order; the last is NixOS."""
@@ -79,8 +80,6 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     if fault:
         hint = "Correct that, or move the file away; nothing is read from it as it is."
         raise refuse("E_CONFIG_USER", f"Your own configuration {path} {fault}.", hint, command=command)
-    from ordain.documents.settings_in_force import read_user_settings  # most users have no such file
-
     settings = read_user_settings(data, str(path))
     if not isinstance(settings, UserSettings):
         raise Refused(settings)

@@ -21,6 +21,7 @@ from ordain.core.plan.model import Action, Plan, all_steps
 from ordain.core.plan.role import EffectClass, HandlerName, value_with
 from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import closest
+from ordain.core.text.schema import misfits
 from ordain.core.text.secret import named_secrets
 
 # --- Tool ------------------------------------------------------------------------------------------------------------
@@ -256,8 +257,6 @@ def argument_faults(
 def _misfits(
     tool: ToolDefinition, args: Mapping[str, Any], later: Container[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    from ordain.core.text.schema import misfits  # only tools of others have one
-
     schema: Mapping[str, Any] = tool.schema or {}
     known: Mapping[str, Any] = schema.get("properties", {})
     for name in args:
