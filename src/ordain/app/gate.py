@@ -501,7 +501,7 @@ class Gate:
             here.enrolled(credential.name)
             signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
         event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
-        await here.ledger.append(here.now(), Append(stream=WORKSPACE_STREAM, expected=state.size, events=(event,)))
+        await here.record(state, event)
 
 
 def _in_workspace(word: str) -> str:

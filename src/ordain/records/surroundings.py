@@ -15,7 +15,7 @@ import msgspec
 from ordain.core.approval.approval import AGENT, Base, Channel, Principal, Situation, WorkspaceIdentity
 from ordain.core.approval.signature import Signature
 from ordain.core.lineage.lineage import PlanState
-from ordain.core.lineage.workspace import Approver
+from ordain.core.lineage.workspace import WRONG_PASSPHRASES_MAX, Approver, WorkspaceState
 from ordain.core.lint.agent import agent_problem
 from ordain.core.lint.tool import unhandled
 from ordain.core.plan.actions.tool import CallTool
@@ -40,7 +40,7 @@ from ordain.core.policy.sealing import RunEnvironment, SealedEnvironment, misfit
 from ordain.core.policy.settings import Limits, Settings, is_secret_variable, sandbox_limits, secret_variables
 from ordain.core.policy.stop import StopOrder, stopped_problem
 from ordain.core.policy.tier import STRONGEST, tier_of, tier_problem
-from ordain.core.run.event import WorkspaceOpened
+from ordain.core.run.event import SignatureRefused, WorkspaceEvent, WorkspaceOpened
 from ordain.core.run.run_state import RunState
 from ordain.core.run.topic import stream_of_topic, topic_named
 from ordain.core.text.problem import Problem, Refused, refuse
@@ -426,16 +426,38 @@ class Surroundings:
     # --- Signing ---------------------------------------------------------------------------------------------------
 
     async def sign(self, credential: Credential, statement: bytes, by: Principal) -> Signature:
-        """A person's signature over these bytes; a wrong passphrase is recorded, and too many are waited out."""
-        from ordain.records.signature import sign  # few workspaces have approvers
+        """A person's signature over these bytes. A wrong passphrase is recorded; after too many nobody is heard for a
+        minute."""
+        if self.snapshot.workspace.locked(self.now()):
+            detail = f"{WRONG_PASSPHRASES_MAX} wrong passphrases were given within a minute."
+            raise refuse("E_APPROVAL_RATE", detail, "Wait a minute, and look who tried.", command="ordain log")
+        signature = self.ports.keyring.sign(credential, statement)
+        if signature is not None:
+            return signature
+        event = SignatureRefused(name=credential.name, by=by)
+        while True:  # whatever else was recorded meanwhile, this happened
+            try:
+                await self.record(self.snapshot.workspace, event)
+                break
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+        raise refuse("E_APPROVAL_SIGNATURE", f"That is not the passphrase of {credential.name}'s key.")
 
-        return await sign(self, credential, statement, by)
+    async def record(self, state: WorkspaceState, event: WorkspaceEvent) -> None:
+        """Append to the workspace's stream what was decided by this state of it."""
+        await self.ledger.append(self.now(), Append(stream=WORKSPACE_STREAM, expected=state.size, events=(event,)))
 
-    def enrolled(self, name: str) -> Approver:
-        """The approver of this name whose key is kept here; raises Refused where there is none."""
-        from ordain.records.signature import enrolled_approver
-
-        return enrolled_approver(self.snapshot.workspace, self, name)
+    def enrolled(self, name: str, state: WorkspaceState | None = None) -> Approver:
+        """The approver of this name whose key is kept here, by this state or as things stand; raises Refused where
+        there is none."""
+        active = (state if state is not None else self.snapshot.workspace).active
+        approver = next((one for one in active if one.name == name), None)
+        if approver is None:
+            raise refuse("E_APPROVAL_SIGNATURE", f"No key of {name} counts here.", command="ordain approver list")
+        if self.ports.keyring.public_key(name) != approver.key:
+            raise refuse("E_APPROVAL_SIGNATURE", f"The key of {name} that counts here is not kept on this machine.")
+        return approver
 
     # --- Telling and showing ---------------------------------------------------------------------------------------
 
