@@ -50,6 +50,7 @@ from tests.words import (
     Command,
     ContractHeld,
     ContractSeen,
+    Copies,
     DecisionGiven,
     DoubtFound,
     DoubtSettled,
@@ -67,6 +68,7 @@ from tests.words import (
     ProtectedChanged,
     Recorded,
     Records,
+    RunEnds,
     RunEvent,
     RunId,
     RunReport,
@@ -75,6 +77,7 @@ from tests.words import (
     Step,
     StepId,
     StepUnfolded,
+    Surroundings,
     ToolDefinition,
     ToolResult,
     ToolSources,
@@ -249,12 +252,14 @@ class Scenario:
         self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
         self.logs = MemoryStepLogs()
-        self.app = self._app()
+        self.copies: Copies = MemoryCopies(self.workspace)
+        self.app = self.new_app()
         self.plan_id: PlanId | None = None
         self.report: RunReport | None = None
         self.crashed = False
 
-    def _app(self) -> App:
+    def new_app(self) -> App:
+        """What another process, or this one started again, would open over the same world."""
         ports = twin_ports(
             self.ledger,
             workspace=self.workspace,
@@ -271,6 +276,7 @@ class Scenario:
             notifier=self.notifier,
             secrets=self.secrets,
             logs=self.logs,
+            copies=self.copies,
         )
         return App(ports)
 
@@ -298,10 +304,10 @@ class Scenario:
 
     def run(self) -> Scenario:
         assert self.plan_id is not None
-        return self._execute(lambda: self.app.runs.commit(str(self.plan_id), KIM))
+        return self.execute(lambda: self.app.runs.commit(str(self.plan_id), KIM))
 
     def resume(self) -> Scenario:
-        return self._execute(lambda: self.app.runs.resume(None))
+        return self.execute(lambda: self.app.runs.resume(None))
 
     def answer(self, step: str, word: str) -> Scenario:
         run_id = self.run_id()
@@ -310,7 +316,14 @@ class Scenario:
         asyncio.run(self.app.answers.answer(asked.get(StepId(step), f"{run_id}/{step}"), word, KIM))
         return self
 
-    def _execute(self, work: Callable[[], Any]) -> Scenario:
+    async def ask_to_stop(self, run_id: RunId | None, to: str, by: Principal = KIM, reason: str = "") -> None:
+        """What somebody elsewhere records who wants a run to stop; nobody waits here until it is heeded."""
+        assert run_id is not None
+        ends = RunEnds(Surroundings(self.app.ports), self.app.runs.run, lambda report, lineage: None)
+        await ends.ask(Records(self.ledger).run(run_id)[0], to, by, reason)
+
+    def execute(self, work: Callable[[], Any]) -> Scenario:
+        """Carry out one verb, which may die; then all that must be true of every history is."""
         self.crashed = False
         live: list[RunState] = []
         carry_out = Engine.carry_out
@@ -327,7 +340,7 @@ class Scenario:
         for state in live:
             assert state == replay(self.plan, self.history()), "what the engine believed is not what the ledger says"
         self.world.new_executor()
-        self.app = self._app()
+        self.app = self.new_app()
         self.check_invariants()
         return self
 

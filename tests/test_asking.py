@@ -200,7 +200,7 @@ def test_a_contract_judges_the_answer_and_the_policy_follows() -> None:
 def test_an_answer_is_redacted_where_it_is_shown_and_exact_where_it_is_used() -> None:
     life = Scenario(ask())
     life.secrets.values = {"TOKEN": "hunter2-hunter2-hunter2"}
-    life.app = life._app()
+    life.app = life.new_app()
     life.approve().run()
     do(life.app.answers.answer(item(life), "hunter2-hunter2-hunter2", KIM))
     assert b"hunter2" not in b"".join(body for _, _, _, body, _ in life.ledger.everything())
@@ -324,7 +324,7 @@ def test_an_executor_at_work_takes_an_answer_up_at_once() -> None:
     seen: list[str] = []
 
     async def work() -> None:
-        report = await life._app().answers.answer(f"{life.run_id()}/a", "1.4.0", KIM)
+        report = await life.new_app().answers.answer(f"{life.run_id()}/a", "1.4.0", KIM)
         seen.append(",".join(report.answered))
         for _ in range(30):
             await asyncio.sleep(0)
@@ -349,7 +349,7 @@ def test_a_signed_answer_that_was_sent_is_good_for_whoever_goes_on() -> None:
     async def busy(command: Command) -> Finished:
         for _ in range(20):
             await asyncio.sleep(0)
-        await life._app().answers.answer(f"{life.run_id()}/a", "skip", KIM, None, KIMS)
+        await life.new_app().answers.answer(f"{life.run_id()}/a", "skip", KIM, None, KIMS)
         return Finished(duration_ms=1, exit_code=0)
 
     assert life.script(c=busy).run().expect(a="skipped").status() == "waiting"
@@ -364,7 +364,7 @@ def test_an_escalation_is_answered_while_others_go_on(word: str) -> None:
     life = busy_life(step("a", on_failure=Escalate()), step("b")).script(a=1)
 
     async def work() -> None:
-        await life._app().answers.answer(f"{life.run_id()}/a", word, KIM)
+        await life.new_app().answers.answer(f"{life.run_id()}/a", word, KIM)
 
     while_at_work(life, work)
     after = {"retry": "escalated", "skip": "skipped", "pass": "passed", "abort": "failed"}[word]
@@ -378,7 +378,7 @@ def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told() -> None:
     told: list[Any] = []
 
     async def work() -> None:
-        both = [life._app().answers.answer(f"{life.run_id()}/a", word, by) for word, by in (("1", KIM), ("2", PAT))]
+        both = [life.new_app().answers.answer(f"{life.run_id()}/a", word, by) for word, by in (("1", KIM), ("2", PAT))]
         told.extend(await asyncio.gather(*both, return_exceptions=True))
 
     while_at_work(life, work)
@@ -397,7 +397,7 @@ def test_an_answer_that_nobody_lived_to_take_up_is_taken_up_once_by_the_next() -
 
         async def work(life: Scenario = life, boundary: int = boundary) -> None:
             life.world.boundaries, life.world.dies_at = 0, boundary
-            await life._app().answers.answer(f"{life.run_id()}/a", "1", KIM)
+            await life.new_app().answers.answer(f"{life.run_id()}/a", "1", KIM)
 
         while_at_work(life, work)
         life.shell.script.clear()  # the next executor is not disturbed
@@ -518,8 +518,8 @@ def test_an_answer_of_a_key_that_was_revoked_before_it_was_taken_up_does_not_cou
         for _ in range(20):
             await asyncio.sleep(0)
         life.ledger.grown = _never  # type: ignore[method-assign]
-        await life._app().answers.answer(f"{life.run_id()}/a", "skip", PAT, None, PATS)
-        await life._app().approvals.revoke_approver("pat", KIM, credential=KIMS)
+        await life.new_app().answers.answer(f"{life.run_id()}/a", "skip", PAT, None, PATS)
+        await life.new_app().approvals.revoke_approver("pat", KIM, credential=KIMS)
         return Finished(duration_ms=1, exit_code=0)
 
     life.script(c=busy).run()

@@ -272,7 +272,7 @@ def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: py
         monkeypatch.setattr(module, name, counting)
 
     site = Site()
-    twins = App(msgspec.structs.replace(site.other._here.ports, shell=ScriptedShell()))
+    twins = App(msgspec.structs.replace(site.other.ports, shell=ScriptedShell()))
     site.trust('[policy]\nallow = ["shell"]\n')
     for module, name in (
         (snapshot, "in_force"),

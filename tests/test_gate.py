@@ -34,6 +34,7 @@ from tests.words import (
     EffectClass,
     Escalate,
     Event,
+    Gate,
     Holder,
     Instant,
     Ledger,
@@ -433,7 +434,7 @@ def unknown_key(life: Scenario) -> Work:
 @row("E_APPROVAL_SIGNATURE")
 def a_key_that_is_not_kept_here(life: Scenario) -> Work:
     demanding(life).prepare()
-    life.keyring._kept["kim"] = (hashlib.sha256(b"another").digest(), KIMS.passphrase)
+    life.keyring.kept["kim"] = (hashlib.sha256(b"another").digest(), KIMS.passphrase)
     return life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS)
 
 
@@ -535,9 +536,9 @@ def configuration(life: Scenario, text: bytes | None) -> Callable[[], None]:
 
 
 def definition(life: Scenario, **fields: Any) -> Callable[[], None]:
-    before = life.toolbox._tools
-    life.toolbox._tools = {**before, "edit_file": replace(before["edit_file"], **fields)}
-    return lambda: setattr(life.toolbox, "_tools", before)
+    before = life.toolbox.tools
+    life.toolbox.tools = {**before, "edit_file": replace(before["edit_file"], **fields)}
+    return lambda: setattr(life.toolbox, "tools", before)
 
 
 def head(life: Scenario, commit: str | None) -> Callable[[], None]:
@@ -547,11 +548,7 @@ def head(life: Scenario, commit: str | None) -> Callable[[], None]:
 
 def back(life: Scenario, milliseconds: int) -> Callable[[], None]:
     life.clock.advance(-milliseconds)
-
-    def again() -> None:
-        life.clock._now += milliseconds  # no time has passed meanwhile
-
-    return again
+    return lambda: life.clock.set_forward(milliseconds)
 
 
 def stored_bytes(life: Scenario) -> Callable[[], None]:
@@ -911,10 +908,10 @@ def test_wrong_passphrases_are_waited_out():
 def test_four_wrong_passphrases_and_a_restart_forgive_nothing():
     life = demanding(Scenario(step("a"))).prepare()
     guess_wrong(life, 4)
-    life.app = life._app()
+    life.app = life.new_app()
     do(life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS))
     guess_wrong(life, 1)
-    life.app = life._app()
+    life.app = life.new_app()
     assert refused(life, life.app.approvals.approve(str(life.plan_id), KIM, None, KIMS)) == ["E_APPROVAL_RATE"]
 
 
@@ -1168,7 +1165,7 @@ def test_a_forged_beginning_is_not_gone_on_with_and_the_audit_tells_of_it(approv
         run_id="RUN-FORGED",
         plan_id=identity,
         lineage=stream,
-        workspace=do(life.app._here.identity()),
+        workspace=do(Surroundings(life.app.ports).identity()),
         limits=limits(Settings()),
     )
     forge(life, stream, started)
@@ -1181,7 +1178,7 @@ def test_a_forged_beginning_is_not_gone_on_with_and_the_audit_tells_of_it(approv
 
 def signed_approval(life: Scenario) -> Approval:
     """What kim signed for this plan, as it stands."""
-    permitted = life.app.approvals._gate.permit(lineage(life), state(life), KIM, None, KIMS)
+    permitted = Gate(Surroundings(life.app.ports)).permit(lineage(life), state(life), KIM, None, KIMS)
     return do(permitted).approval
 
 

@@ -626,7 +626,7 @@ def test_no_secret_is_told():
     notified(life)
     proposed(life)
     life.secrets.values = {"API_TOKEN": "hunter2-hunter2-hunter2"}  # known as one only since
-    life.app = life._app()
+    life.app = life.new_app()
     life.approve().run()
     assert "hunter2" not in told(life)[-1]["title"]
     assert told(life)[-1]["kind"] == "finished"
@@ -756,19 +756,9 @@ def test_deleted_copies_are_written_anew_from_the_ledger():
 
 def over_real_files(life: Scenario, root: Path) -> Scenario:
     """The same life with its copies in a real directory."""
-    ports = twin_ports(
-        life.ledger,
-        life.workspace,
-        copies=WorkspaceCopies(root),
-        shell=life.shell,
-        toolbox=life.toolbox,
-        clock=life.clock,
-        ids=life.ids,
-        lock=life.lock,
-    )
     life.workspace.document = DirectoryWorkspace(root).document  # type: ignore[method-assign]
-    life.app = App(ports)
-    life._app = lambda: life.app  # type: ignore[method-assign]
+    life.copies = WorkspaceCopies(root)
+    life.app = life.new_app()
     return life
 
 

@@ -217,7 +217,7 @@ def test_time_in_which_a_step_was_at_work_is_that_also_when_a_person_answers_abo
         while life.states()["ask"] != "escalated":
             await asyncio.sleep(0)
         life.clock.advance(10 * MINUTE)
-        await life._app().answers.answer(f"{life.run_id()}/ask", "skip", KIM)
+        await life.new_app().answers.answer(f"{life.run_id()}/ask", "skip", KIM)
         while life.states()["ask"] != "skipped":
             await asyncio.sleep(0)
         life.clock.advance(5 * MINUTE)

@@ -212,7 +212,7 @@ def test_a_rerun_does_again_what_nothing_was_seen_of() -> None:
     assert life.status() == "failed"
     life.shell.script.clear()
     life.approve()
-    life._execute(lambda: life.app.runs.rerun(str(life.run_id()), KIM, again_from="c"))
+    life.execute(lambda: life.app.runs.rerun(str(life.run_id()), KIM, again_from="c"))
     assert life.status() == "completed"
     assert life.world.effects.count("coder does a") == 2, "an agent's word is no evidence"
     assert life.world.effects.count("coder does b") == 1, "its contract holds"
@@ -662,7 +662,7 @@ def test_others_go_on_while_a_person_works_and_an_answer_is_taken_up_at_once() -
         answered.set()
         return await run
 
-    life._execute(both)
+    life.execute(both)
     assert life.status() == "completed"
 
 

@@ -46,6 +46,7 @@ from tests.words import (
     Refused,
     Signed,
     SqliteLedger,
+    Surroundings,
     Tip,
     backup,
     decided,
@@ -768,7 +769,7 @@ def asked_aside(*, between: bool) -> Forger:
     state, plan_id, _ = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
     event = decided(state, asked.question, "pass", KIM, head=asked.head, key=KIM_MARK)
     said = signed_decision(event, workspace_id=asked.workspace_id, run_id=asked.run_id, plan_id=plan_id)
-    signature = asyncio.run(life.app._here.sign(PASSPHRASES["kim"], said, KIM))
+    signature = asyncio.run(Surroundings(life.app.ports).sign(PASSPHRASES["kim"], said, KIM))
     made = msgspec.to_builtins(msgspec.structs.replace(event, signature=signature))
     forger = Forger(tuple(life.ledger.everything()))
     return forger.insert(len(forger.events), f"run/{life.run_id()}", made)

@@ -299,7 +299,7 @@ def test_a_definition_that_changed_since_voids_the_approval(monkeypatch: pytest.
         """Forget a ticket, and whoever wrote it."""
 
     monkeypatch.setattr(tool_functions, "TICKETS", [drop])
-    life.app = life._app()
+    life.app = life.new_app()
     with pytest.raises(Refused) as refused:
         asyncio.run(life.app.runs.commit(str(life.plan_id), KIM))
     problem = refused.value.problems[0]
@@ -317,7 +317,7 @@ def test_a_run_keeps_what_it_was_started_with_and_calls_nothing_else(monkeypatch
         raise AssertionError("called")
 
     monkeypatch.setattr(tool_functions, "TICKETS", [close])
-    life.app = life._app()
+    life.app = life.new_app()
     life.resume().expect(use="failed")
     assert life.report is not None and "not here as it was" in (life.report.steps[1].evidence or "")
 

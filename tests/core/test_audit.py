@@ -44,7 +44,7 @@ def beside(first: Scenario, *steps: Any, title: str) -> Scenario:
     other = Scenario(*steps, title=title)
     other.ledger, other.ids, other.keyring, other.clock = first.ledger, first.ids, first.keyring, first.clock
     other.workspace, other.world, other.shell = first.workspace, first.world, first.shell
-    other.app = other._app()
+    other.app = other.new_app()
     return other.prepare()
 
 

@@ -89,7 +89,7 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
             case "commit":
                 if task["lock"] is not None:
                     lock = FileWriterLock(lambda: Path(task["lock"]), "")
-                    app = App(msgspec.structs.replace(app._here.ports, lock=lock))
+                    app = App(msgspec.structs.replace(app.ports, lock=lock))
                 _count_conflicts(app, task)
                 preparation = None
                 if task["prepares"]:
@@ -107,7 +107,7 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
 
 def _count_conflicts(app: App, task: dict[str, Any]) -> None:
     """How often something was recorded between a look and the append that was decided from it."""
-    ledger = app._here.ledger
+    ledger = app.ports.ledger.open()
     append = ledger.append
 
     async def counted(*args: Any) -> Any:
@@ -142,7 +142,7 @@ async def _update(app: App, own: str, shared: str, times: int) -> dict[str, Any]
 
 def _read_on(app: App, until: Path) -> dict[str, Any]:
     """Look again and again: all that was seen once must be seen again, with more after it."""
-    ledger, looks = app._here.ledger, 0
+    ledger, looks = app.ports.ledger.open(), 0
     heads: dict[str, list[str]] = {}
     while not until.exists():
         looks += 1

@@ -581,7 +581,7 @@ async def _go_on(root: Path, workspace: Path) -> None:
 
 async def _next(app: App, effects: str) -> bool:
     """One verb; says whether there is none left."""
-    plans = app._here.ledger.plans()
+    plans = app.ports.ledger.open().plans()
     if not plans:
         await app.plans.prepare(PLAN, None, KIM)
         return False

@@ -31,7 +31,18 @@ import msgspec
 import ordain
 from ordain.adapters.ledger import writer as ledger_writer
 from tests.crash import world
-from tests.words import App, Channel, Engine, Principal, Refused, RunReport, RunState, Severity, open_at_terminal
+from tests.words import (
+    App,
+    Channel,
+    Engine,
+    Principal,
+    Records,
+    Refused,
+    RunReport,
+    RunState,
+    Severity,
+    open_at_terminal,
+)
 
 __all__ = ["KIM", "ROOT", "Told", "Verb", "Warm", "framed", "load", "receive", "run_told", "told_of"]
 
@@ -276,7 +287,7 @@ async def _carried_out(app: App, work: Coroutine[Any, Any, RunReport]) -> RunRep
         report = await work
     finally:
         Engine.carry_out = carry_out  # type: ignore[method-assign]
-    replayed, _, _ = app._here.records.run(report.run_id)
+    replayed, _, _ = Records(app.ports.ledger.look()).run(report.run_id)
     told_of_another = work.__name__ == "commit" and app.runs.started != report.run_id
     assert believed == ([] if told_of_another else [replayed]), "what the executor believed is not what the ledger says"
     return report

@@ -54,7 +54,7 @@ def calm(seed: int) -> Counter[str]:
         life.live()
         (stream,) = life.ledger.streams("run/")
         run_id = RunId(stream.removeprefix("run/"))
-        accounted_for(life.plan, life._app().runs.run(run_id), life.history())  # folded anew, from the ledger alone
+        accounted_for(life.plan, life.new_app().runs.run(run_id), life.history())  # folded anew, from the ledger alone
     except Exception as error:
         life.abandon()
         raise Failed("\n".join([f"{type(error).__name__}: {error}", *life.world.trace, f"seed {seed}"])) from error
@@ -155,6 +155,6 @@ async def _carried_out(folder: Path, plan: Plan, random: Random) -> None:
 
 
 def _history(app: App) -> tuple[RunId, list[tuple[Instant, RunEvent]]]:
-    ledger = app._here.ledger
+    ledger = app.ports.ledger.open()
     (stream,) = ledger.streams("run/")
     return RunId(stream.removeprefix("run/")), [(one.at, one.event) for one in ledger.read(stream)]  # type: ignore[misc]

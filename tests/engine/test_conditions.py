@@ -242,7 +242,7 @@ def test_where_nobody_knows_panes_such_a_plan_is_not_prepared(of_plan: bool):
     condition = PaneExists(pane_id=3)
     life = with_conditions(condition) if of_plan else Scenario(only_if(step("guarded"), condition))
     life.panes = None  # type: ignore[assignment]
-    life.app = life._app()
+    life.app = life.new_app()
     with pytest.raises(Refused) as found:
         life.prepare()
     assert [problem.code for problem in found.value.problems] == ["E_NOT_YET"]

@@ -106,7 +106,7 @@ def test_a_run_goes_on_with_the_handler_it_was_started_with():
     life = configured(step("first"), custom(), step("after")).approve()
     app = life.app
     life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, lambda recorded: app.runs.stop() and None))
-    life.app = life._app()
+    life.app = life.new_app()
     trust(life, ANNOUNCE.replace(b"ops", b"everybody"))
     life.resume()
     assert life.status() == "completed"
@@ -190,7 +190,7 @@ def test_a_program_that_does_not_have_it_cannot_go_on_with_the_run():
     app = life.app
     life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, lambda recorded: app.runs.stop() and None))
     life.handlers.definitions.clear()
-    life.app = life._app()
+    life.app = life.new_app()
     with pytest.raises(Refused) as refused:
         asyncio.run(life.app.runs.resume(None))
     assert refused.value.problems[0].code == "E_ACTION_UNKNOWN"

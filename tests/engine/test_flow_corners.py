@@ -351,7 +351,7 @@ def test_a_fallback_waits_for_what_it_needs():
 
 def rerun(life: Scenario, again_from: str | None = None) -> Scenario:
     life.approve()
-    return life._execute(lambda: life.app.runs.rerun(str(life.run_id()), KIM, again_from=again_from))
+    return life.execute(lambda: life.app.runs.rerun(str(life.run_id()), KIM, again_from=again_from))
 
 
 def test_data_that_a_kept_step_stored_is_still_there():

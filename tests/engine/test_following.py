@@ -210,7 +210,7 @@ def test_who_watches_from_elsewhere_is_told_what_the_log_says_of_this_run_and_no
             other = AttemptOutput(at=Instant(1), stream="run/RUN-OTHER", step=StepId("a"), attempt=1, tail="forged")
             life.logs.logs[run_id] += wire_line(other) + b'{"type":"attempt_output","tail":7}\n'
             with patch.object(type(life.lock), "holder", lambda lock, what: object()):
-                watching = asyncio.create_task(life._app().runs.watch(run_id, seen))
+                watching = asyncio.create_task(life.new_app().runs.watch(run_id, seen))
                 while not seen.outputs:
                     await asyncio.sleep(0)
                 watching.cancel()

@@ -26,7 +26,7 @@ def test_a_rerun_that_aborts_while_it_looks_what_can_be_kept_just_ends():
 
     life.shell.script["check kept"] = slow_look
     life.script(bad=1).approve()
-    life._execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM))
+    life.execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM))
     assert (life.status(), looks) == ("failed", ["begun", "ended"])
     life.expect(kept="cancelled", bad="failed")
 
@@ -51,7 +51,7 @@ def test_a_rerun_that_ends_before_a_look_has_even_begun_just_ends():
 
     life.script(bad=bad).approve()
     life.ledger.append = slow
-    life._execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM))
+    life.execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM))
     assert life.status() == "failed"
 
 

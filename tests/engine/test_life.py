@@ -482,7 +482,7 @@ def test_a_changed_tool_definition_voids_the_approval():
     life = Scenario(step("w", tool="write_file", args={"path": "a", "content": "b"})).approve()
     tools = dict(life.toolbox.definitions())
     tools["write_file"] = replace(tools["write_file"], description="something else")
-    life.toolbox._tools = tools
+    life.toolbox.tools = tools
     with pytest.raises(Refused) as refused:
         life.run()
     assert codes(refused) == ["E_PLAN_STALE_BASE"]

@@ -29,6 +29,7 @@ from tests.words import (
     Records,
     ReleaseLock,
     Retry,
+    RunId,
     RunPaused,
     RunReport,
     Step,
@@ -110,7 +111,7 @@ def waiting(life: Scenario, made: Plan) -> str:
     """A run of this plan that was stopped while it waited."""
 
     async def until_it_waits() -> RunReport:
-        app = life._app()
+        app = life.new_app()
         return await app.runs.commit(await approved(life, made), KIM, stopping(app, AttemptWaiting))
 
     report = asyncio.run(until_it_waits())
@@ -135,7 +136,7 @@ def test_of_many_runs_one_at_a_time_has_the_lock(slow: bool, gives_back: bool):
     life = Scenario(step("unused"))
     if slow:
         life.ledger = SlowLedger()  # type: ignore[assignment]
-        life.app = life._app()
+        life.app = life.new_app()
     several(life)
     inside: list[str] = []
     overlaps: list[list[str]] = []
@@ -152,7 +153,7 @@ def test_of_many_runs_one_at_a_time_has_the_lock(slow: bool, gives_back: bool):
         life.shell.script |= {f"do {name}": critical for name in names}
         end = [give()] if gives_back else []
         ids = [await approved(life, plan(take(timeout_ms=MINUTE), step(name), *end, title=name)) for name in names]
-        return await asyncio.gather(*(life._app().runs.commit(one, KIM) for one in ids))
+        return await asyncio.gather(*(life.new_app().runs.commit(one, KIM) for one in ids))
 
     reports = asyncio.run(all_of_them())
     assert [report.status for report in reports] == ["completed"] * 5
@@ -176,16 +177,16 @@ def test_whoever_waits_says_for_whom_and_says_it_anew_when_that_changes():
 
     async def third() -> str:
         made = plan(take(), step("fails", on_failure=Escalate()), title="Third")
-        return str((await life._app().runs.commit(await approved(life, made), KIM)).run_id)
+        return str((await life.new_app().runs.commit(await approved(life, made), KIM)).run_id)
 
     newer = asyncio.run(third())
-    app = life._app()
+    app = life.new_app()
     asyncio.run(app.runs.resume(run_id, stopping(app, AttemptWaiting)))
     assert life.app.runs.run(run_id).steps[0].waiting == f"waits for the lock `db`, which {newer} holds"
     untils = {event.until for event in events(life, run_id, AttemptWaiting)}
     assert len(untils) == 1, "whoever holds it, its time is over at the same time"
     let_go(life, newer)
-    assert asyncio.run(life._app().runs.resume(run_id)).status == "completed"
+    assert asyncio.run(life.new_app().runs.resume(run_id)).status == "completed"
     assert len(events(life, run_id, AttemptStarted)) == 1, "it went on waiting, and did not begin anew"
     sound(life)
 
@@ -194,14 +195,14 @@ def test_a_step_that_waits_takes_no_place():
     life, other = held_by_another()
 
     async def release(command: Command) -> Finished:
-        await life._app().runs.cancel_run(other, KIM)
+        await life.new_app().runs.cancel_run(other, KIM)
         return Finished(duration_ms=1, exit_code=0)
 
     life.shell.script["do beside"] = release
 
     async def go() -> RunReport:
         made = plan(take(timeout_ms=MINUTE), step("beside", needs=()), concurrency=1, title="Mine")
-        return await life._app().runs.commit(await approved(life, made), KIM)
+        return await life.new_app().runs.commit(await approved(life, made), KIM)
 
     assert asyncio.run(go()).status == "completed"
     sound(life)
@@ -219,7 +220,7 @@ def test_nobody_gives_back_what_another_run_holds():
     life, other = held_by_another()
 
     async def go() -> RunReport:
-        return await life._app().runs.commit(await approved(life, plan(give(), title="Mine")), KIM)
+        return await life.new_app().runs.commit(await approved(life, plan(give(), title="Mine")), KIM)
 
     report = asyncio.run(go())
     assert (report.status, report.steps[0].error) == ("failed", "F_STEP_FAILED")
@@ -251,7 +252,7 @@ def test_a_timeout_is_one_instant_whatever_happens_in_between(made: Step, limit:
     before = life.clock.now()
     run_id = waiting(life, plan(made, title="Mine"))
     life.clock.advance(30_000)
-    report = asyncio.run(life._app().runs.resume(run_id))
+    report = asyncio.run(life.new_app().runs.resume(run_id))
     (ended,) = events(life, run_id, AttemptEnded)
     assert (report.status, report.steps[0].error) == ("failed", "F_STEP_TIMEOUT")
     assert ended.outcome.duration_ms == limit == life.clock.now() - before
@@ -262,11 +263,11 @@ def test_time_that_was_over_while_nobody_was_there_is_over():
     life, other = held_by_another()
     run_id = waiting(life, plan(take(timeout_ms=MINUTE), title="Mine"))
     life.clock.advance(MINUTE + 1)
-    assert asyncio.run(life._app().runs.resume(run_id)).steps[0].error == "F_STEP_TIMEOUT"
+    assert asyncio.run(life.new_app().runs.resume(run_id)).steps[0].error == "F_STEP_TIMEOUT"
     run_id = waiting(life, plan(take(timeout_ms=MINUTE), title="Again"))
     life.clock.advance(MINUTE + 1)
     let_go(life, other)
-    assert asyncio.run(life._app().runs.resume(run_id)).status == "completed", "it is free, so nobody is kept from it"
+    assert asyncio.run(life.new_app().runs.resume(run_id)).status == "completed", "it is free; nobody is kept from it"
 
 
 def test_the_failure_policy_says_what_follows_a_timeout():
@@ -274,7 +275,7 @@ def test_the_failure_policy_says_what_follows_a_timeout():
 
     async def go() -> RunReport:
         made = plan(take(timeout_ms=1000, on_failure=Retry(max_attempts=3, initial_delay_ms=500)), title="Mine")
-        return await life._app().runs.commit(await approved(life, made), KIM)
+        return await life.new_app().runs.commit(await approved(life, made), KIM)
 
     report = asyncio.run(go())
     assert (report.status, report.steps[0].attempts) == ("failed", 3)
@@ -296,7 +297,7 @@ def test_two_runs_that_wait_for_each_other_are_parted_by_time():
 
     async def both() -> list[RunReport]:
         ids = [await approved(life, made) for made in (crosswise("x", "y", MINUTE), crosswise("y", "x", 2 * MINUTE))]
-        return await asyncio.gather(*(life._app().runs.commit(one, KIM) for one in ids))
+        return await asyncio.gather(*(life.new_app().runs.commit(one, KIM) for one in ids))
 
     hasty, patient = asyncio.run(both())
     assert (hasty.status, hasty.steps[2].error) == ("failed", "F_STEP_TIMEOUT")
@@ -314,8 +315,8 @@ def asking(life: Scenario, to: str) -> Callable[[Recorded], None]:
 
     def observe(recorded: Recorded) -> None:
         if isinstance(recorded.event, AttemptWaiting):
-            state, _, _ = Records(life.ledger).run(recorded.stream.removeprefix("run/"))  # type: ignore[arg-type]
-            tasks.append(asyncio.create_task(life.app.runs._control.ends._ask(state, to, KIM, "enough")))
+            run_id = RunId(recorded.stream.removeprefix("run/"))
+            tasks.append(asyncio.create_task(life.ask_to_stop(run_id, to, reason="enough")))
 
     return observe
 
@@ -327,7 +328,7 @@ def test_a_run_that_only_waits_is_stopped_at_once(to: str, state: str):
 
     async def go() -> RunReport:
         made = plan(take(), step("after"), title="Mine")
-        return await life._app().runs.commit(await approved(life, made), KIM, asking(life, to))
+        return await life.new_app().runs.commit(await approved(life, made), KIM, asking(life, to))
 
     report = asyncio.run(go())
     assert (report.status, report.steps[0].state) == (to, state)
@@ -335,7 +336,7 @@ def test_a_run_that_only_waits_is_stopped_at_once(to: str, state: str):
     if to == "paused":
         assert len(events(life, report.run_id, RunPaused)) == 1
         let_go(life, other)
-        assert asyncio.run(life._app().runs.resume(report.run_id)).status == "completed"
+        assert asyncio.run(life.new_app().runs.resume(report.run_id)).status == "completed"
     else:
         assert "waited for the lock `db`" in report.steps[0].evidence
         assert holder(life) == other
@@ -351,13 +352,13 @@ def test_a_run_that_aborts_waits_no_longer(answered: bool):
     before = life.clock.now()
 
     async def go() -> RunReport:
-        app = life._app()
+        app = life.new_app()
         observers = (stopping(app, AttemptWaiting),) if answered else ()
         report = await app.runs.commit(await approved(life, made), KIM, *observers)
         if answered:  # the next executor finds a run that is to be aborted and a step that waits
             assert [one.state.value for one in report.steps] == ["waiting", "escalated"]
             await life.app.answers.answer(report.questions[0].item, "abort", KIM)
-            report = await life._app().runs.resume(report.run_id)
+            report = await life.new_app().runs.resume(report.run_id)
         return report
 
     report = asyncio.run(go())
@@ -398,8 +399,7 @@ def test_an_executor_that_is_asked_to_end_its_run_gives_its_locks_back():
     life = Scenario(take(), step("a")).approve()
 
     async def cancelled(command: Command) -> Finished:
-        state, _, _ = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
-        await life.app.runs._control.ends._ask(state, "cancelled", KIM, "")
+        await life.ask_to_stop(life.run_id(), "cancelled")
         await asyncio.sleep(3600)
         raise AssertionError
 
@@ -421,7 +421,7 @@ def test_a_rerun_takes_its_locks_anew_and_keeps_what_it_can():
     life.shell.script.clear()
     asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))
     former = life.run_id()
-    life._execute(lambda: life.app.runs.rerun(str(former), KIM, again_from="b"))
+    life.execute(lambda: life.app.runs.rerun(str(former), KIM, again_from="b"))
     assert (life.status(), life.world.effects) == ("completed", ["a", "b"])
     assert [event.step for _, event in life.history() if isinstance(event, StepKept)] == ["a"]
     assert [what for what, _ in lock_events(life)] == ["taken", "released"] * 2
@@ -461,9 +461,9 @@ def test_a_crash_while_it_waits_is_no_doubt(boundary: int):
         life.world.new_executor()
         life.world.dies_at = dies_at
         if mine is None:
-            life._execute(lambda: life.app.runs.commit(str(life.plan_id), KIM, *observers))
+            life.execute(lambda: life.app.runs.commit(str(life.plan_id), KIM, *observers))
         else:
-            life._execute(lambda: life.app.runs.resume(mine, *observers))
+            life.execute(lambda: life.app.runs.resume(mine, *observers))
 
     go(boundary, stopping(life.app, AttemptWaiting))
     if life.run_id() is None:

@@ -54,7 +54,7 @@ def stopped_waiting(life: Scenario) -> Scenario:
             app.runs.stop()
 
     life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, observe))
-    life.app = life._app()
+    life.app = life.new_app()
     assert life.report.status == "stopped"
     return life
 
@@ -79,7 +79,7 @@ def given_while_waiting(life: Scenario, **signal: Any) -> RunReport:
 
         run = asyncio.create_task(life.app.runs.commit(str(life.plan_id), KIM, observe))
         await waits.wait()
-        await life._app().signals.give(signal.get("key", "go"), ROBOT, signal.get("value"))
+        await life.new_app().signals.give(signal.get("key", "go"), ROBOT, signal.get("value"))
         return await asyncio.wait_for(run, PATIENCE_S)
 
     life.report = asyncio.run(both())
@@ -115,7 +115,7 @@ def test_once_given_it_is_there_for_every_step_and_the_newest_value_counts():
 
     async def meanwhile(command: Any) -> Any:
         for value in ("old", "new"):
-            await life._app().signals.give("go", ROBOT, value)
+            await life.new_app().signals.give("go", ROBOT, value)
         return None
 
     async def first(command: Any) -> Any:
@@ -223,7 +223,7 @@ def test_a_crash_at_any_boundary_leaves_no_doubt_about_a_wait(idempotent: bool |
         life.crash_at(boundary)
         asyncio.run(_signalled_at_once(life))
         life.world.new_executor()
-        life.app = life._app()
+        life.app = life.new_app()
         if life.run_id() is None:
             continue  # it died before there was a run
         if life.app.runs.run(str(life.run_id())).status != "completed":
@@ -241,7 +241,7 @@ async def _signalled_at_once(life: Scenario) -> None:
 
     def observe(recorded: Any) -> None:
         if isinstance(recorded.event, AttemptWaiting) and not given:
-            given.append(asyncio.ensure_future(life._app().signals.give("go", ROBOT)))
+            given.append(asyncio.ensure_future(life.new_app().signals.give("go", ROBOT)))
 
     given: list[Any] = []
     with contextlib.suppress(Crash):
@@ -267,7 +267,7 @@ def test_whoever_gives_it_is_told_who_hears_it():
 def test_what_is_secret_in_a_value_is_kept_and_not_shown():
     life = Scenario(wait(), shows("show", "${wait.output}")).approve()
     life.secrets.values["API_TOKEN"] = "hunter2hunter2"
-    life.app = life._app()
+    life.app = life.new_app()
     given_while_waiting(life, value="the token is hunter2hunter2")
     assert life.shell.calls[-1].env["GIVEN"] == "the token is hunter2hunter2"
     assert b"hunter2" not in b"".join(bytes(row.body) for row in life.ledger.everything())
@@ -293,7 +293,7 @@ def test_two_who_give_it_at_once_are_both_heard():
     life = Scenario(wait()).approve()
 
     async def both() -> None:
-        await asyncio.gather(life._app().signals.give("go", ROBOT, "a"), life._app().signals.give("go", KIM, "b"))
+        await asyncio.gather(life.new_app().signals.give("go", ROBOT, "a"), life.new_app().signals.give("go", KIM, "b"))
 
     asyncio.run(both())
     given = [one.event for one in life.ledger.read("signal/go")]

@@ -13,6 +13,7 @@ from tests.words import (
     ExecutorStarted,
     Finished,
     Holder,
+    Records,
     Refused,
     RunCancelled,
     RunPaused,
@@ -101,8 +102,7 @@ def test_an_executor_is_asked_to_end_its_run_and_does(status):
     life = Scenario(step("a"), step("b"), step("c", needs=())).approve()
 
     async def cancel(run_id):
-        state, _, _ = life.app.runs._control._records.run(run_id)
-        await life.app.runs._control.ends._ask(state, status, ROBOT, "enough")
+        await life.ask_to_stop(run_id, status, ROBOT, "enough")
         await asyncio.sleep(3600)  # and goes on, unless it is ended
 
     busy(life, "a", cancel)
@@ -118,8 +118,7 @@ def test_a_cancellation_that_an_executor_did_not_live_to_heed_is_heeded_by_the_n
     life = Scenario(step("a"), step("b")).approve()
 
     async def cancel(run_id):
-        state, _, _ = life.app.runs._control._records.run(run_id)
-        await life.app.runs._control.ends._ask(state, "cancelled", KIM, "")
+        await life.ask_to_stop(run_id, "cancelled")
         life.world.dead = True
 
     busy(life, "a", cancel)
@@ -132,9 +131,8 @@ def test_a_cancellation_that_an_executor_did_not_live_to_heed_is_heeded_by_the_n
 
 def test_a_later_pause_does_not_undo_a_cancellation():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
-    state, _, _ = life.app.runs._control._records.run(life.run_id())  # type: ignore[arg-type]
     for to in ("failed", "paused"):
-        asyncio.run(life.app.runs._control.ends._ask(state, to, KIM, to))
+        asyncio.run(life.ask_to_stop(life.run_id(), to, reason=to))
     life.resume()
     assert (life.status(), life.report is not None and life.report.reason) == ("failed", "failed")
 
@@ -215,10 +213,8 @@ def test_an_executor_that_was_only_frozen_can_record_nothing_any_more():
     life = Scenario(step("a"), step("b")).approve()
 
     async def meanwhile(run_id):
-        life.lock.others.clear()
-        life.lock._claimed.clear()
-        life.lock._places = 0
-        await life._app().runs.resume(run_id)  # somebody else, who has lost sight of us
+        life.lock.lose_sight()
+        await life.new_app().runs.resume(run_id)  # somebody else, who has lost sight of us
 
     busy(life, "a", meanwhile)
     with pytest.raises(Refused) as refused:
@@ -285,7 +281,7 @@ def test_a_pause_while_a_resume_waits_for_its_place_counts():
         before = life.clock.now()
         while life.clock.now() < before + 1_000:
             await asyncio.sleep(0)
-        await life._app().runs.pause(None, ROBOT)
+        await life.new_app().runs.pause(None, ROBOT)
         life.lock.others.clear()
         return await work
 
@@ -302,7 +298,7 @@ def test_a_run_is_watched_to_its_end_by_somebody_else():
     watching: list[asyncio.Task[Any]] = []
 
     async def watch(run_id):
-        observer = life._app().runs.watch(run_id, lambda recorded: seen.append(type(recorded.event).__name__))
+        observer = life.new_app().runs.watch(run_id, lambda recorded: seen.append(type(recorded.event).__name__))
         watching.append(asyncio.create_task(observer))
         await asyncio.sleep(0)
 
@@ -326,7 +322,7 @@ def test_watching_a_run_that_nobody_carries_out_ends_at_once():
 
 def again(life: Scenario, again_from: str | None = None) -> Scenario:
     asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))
-    return life._execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM, again_from=again_from))
+    return life.execute(lambda: life.app.runs.rerun(str(life.plan_id), KIM, again_from=again_from))
 
 
 def graph() -> Scenario:
@@ -399,7 +395,7 @@ def test_only_the_newest_run_is_done_again_and_only_a_person_skips_what_nobody_c
     with pytest.raises(Refused) as refused:
         asyncio.run(life.app.runs.rerun(str(old), KIM, again_from="c"))
     assert code(refused) == "E_RUN_OLD"
-    life._execute(lambda: life.app.runs.rerun(str(life.plan_id), ROBOT, again_from="c"))
+    life.execute(lambda: life.app.runs.rerun(str(life.plan_id), ROBOT, again_from="c"))
     assert (kept(life), begun(life)) == (["a", "d"], ["b", "c"])
 
 
@@ -440,9 +436,9 @@ def test_a_rerun_survives_a_crash_at_every_boundary(boundary):
     asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))
     former = life.run_id()
     life.crash_at(boundary)
-    life._execute(lambda: life.app.runs.rerun(str(former), KIM))
+    life.execute(lambda: life.app.runs.rerun(str(former), KIM))
     if life.run_id() == former:
-        life._execute(lambda: life.app.runs.rerun(str(former), KIM))
+        life.execute(lambda: life.app.runs.rerun(str(former), KIM))
     while (report := life.app.runs.run(str(life.run_id()))).status != "completed":
         for question in report.questions:
             life.answer(question.step, "happened" if life.world.effects.count(question.step) > 1 else "did-not")
@@ -470,8 +466,8 @@ def test_only_what_the_beginning_names_can_be_kept():
 
 def test_nothing_can_be_asked_of_a_run_that_has_ended():
     life = Scenario(step("a")).approve().run()
-    state, _, _ = life.app.runs._control._records.run(life.run_id())  # type: ignore[arg-type]
+    state, _, _ = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
     with pytest.raises(Refused) as refused:
-        asyncio.run(life.app.runs._control.ends._ask(state, "paused", KIM, ""))
+        asyncio.run(life.ask_to_stop(state.run_id, "paused"))
     assert code(refused) == "E_RUN_ENDED"
     assert not any(isinstance(one.event, StopAsked) for one in life.ledger.read(state.lineage))

@@ -44,7 +44,7 @@ class Machine:
         much."""
         life, time = self.life, self.time
         life.clock, life.lock = WallClock("boot"), MemoryWriterLock()
-        life.app = life._app()
+        life.app = life.new_app()
         time.executor, time.loop = Executor(), VirtualLoop(time)
         loop = time.loop
         task = loop.create_task(verb(life.app))
@@ -84,7 +84,7 @@ def machine():
         patch("ordain.adapters.workspace.clock.passed_ms", made.time.since_boot_ms),
     ):
         made.life.clock = WallClock("boot")
-        made.life.app = made.life._app()
+        made.life.app = made.life.new_app()
         made.life.prepare()
         yield made
     made.life.expect(a="passed").check_invariants()

@@ -175,7 +175,7 @@ def test_a_tree_that_was_being_deleted_when_the_executor_died_is_deleted_to_the_
 
     life.shell.script["d is gone"] = gone
     life.toolbox = built_in_tools(tmp_path)
-    life.app = life._app()
+    life.app = life.new_app()
     life.approve()
 
     def dies(name, dir_fd):

@@ -40,7 +40,7 @@ def stopped_waiting(life: Scenario) -> Scenario:
             app.runs.stop()
 
     life.report = asyncio.run(app.runs.commit(str(life.plan_id), KIM, observe))
-    life.app = life._app()
+    life.app = life.new_app()
     assert life.report.status == "stopped"
     return life
 

@@ -48,7 +48,7 @@ class Site:
 
     def sightings(self) -> list[Sighting]:
         app = open_at_terminal(self.path, exact=True)
-        return list(app._here.ports.sightings.since(Instant(0)))
+        return list(app.ports.sightings.since(Instant(0)))
 
     def refused(self) -> list[tuple[str, str, str]]:
         """The refusals that a person can look up: whose, by which code, about what."""

@@ -105,5 +105,5 @@ def test_a_client_is_noted_by_the_name_of_its_token_whatever_it_calls_itself(tmp
     with gateway(workspace.path) as port:
         asyncio.run(life(port))
     app = open_workspace(workspace.path, exact=True)
-    (seen,) = app._here.ports.sightings.since(Instant(0))
+    (seen,) = app.ports.sightings.since(Instant(0))
     assert (seen.agent, seen.tool) == ("mcp/laptop", "many:send")

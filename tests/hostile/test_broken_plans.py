@@ -120,7 +120,8 @@ def record_unreadable(workspace: Workspace, expires_in_ms: int = 3_600_000) -> s
         plan_id=identity, plan=msgspec.Raw(data), document=None, document_sha256=None, by=AGENT,
         expires_at=Instant(now + expires_in_ms),
     )  # fmt: skip
-    asyncio.run(app._here.ledger.append(now, Append(stream=first_lineage(identity), expected=0, events=(event,))))
+    recorded = Append(stream=first_lineage(identity), expected=0, events=(event,))
+    asyncio.run(app.ports.ledger.open().append(now, recorded))
     asyncio.run(app.close())
     return identity.removeprefix("plan:")[:12]
 

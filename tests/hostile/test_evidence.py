@@ -122,9 +122,9 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
         plan = asyncio.run(app.plans.prepare((workspace.path / "look.plan.md").read_bytes(), "look.plan.md", KIM))
         assert asyncio.run(app.runs.commit(plan.review.plan_id, KIM)).status == "completed"
     assert workspace.ordain("run", "look.plan.md").status == 0
-    tools = app._here.ports.toolbox.definitions()
+    tools = app.ports.toolbox.definitions()
     other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)  # which has to be asked for
-    monkeypatch.setattr(type(app._here.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
+    monkeypatch.setattr(type(app.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
     found = app.audits.verify()
     app.let_go()
     assert found.good and [run.policy for run in found.runs] == ["cannot be re-checked", "allowed"]
@@ -139,9 +139,9 @@ def test_a_run_is_judged_by_the_definitions_that_were_recorded_with_it(
 
     assert workspace.ordain("run", "look.plan.md").status == 0
     app = open_at_terminal(workspace.path, exact=True)
-    tools = app._here.ports.toolbox.definitions()
+    tools = app.ports.toolbox.definitions()
     other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)  # as a later version may have it
-    monkeypatch.setattr(type(app._here.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
+    monkeypatch.setattr(type(app.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
     found = app.audits.verify()
     assert found.good, "a run that was good when it was started is judged by today's tools"
     assert found.runs[0].policy == "allowed"

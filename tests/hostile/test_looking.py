@@ -20,7 +20,7 @@ from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import PATIENCE_S, eventually
 from tests.programs import need
-from tests.words import StepId, open_at_terminal
+from tests.words import Records, StepId, open_at_terminal
 
 PLAIN = {"NO_COLOR": "1"}
 SECRET = "Ordain!9"
@@ -311,7 +311,7 @@ def test_of_an_output_that_an_older_version_recorded_only_the_redacted_end_is_sh
     workspace: Workspace, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = open_at_terminal(workspace.path)
-    state, *rest = app._here.records.run(told)
+    state, *rest = Records(app.ports.ledger.look()).run(told)
     record = state.steps[StepId("tell")]
     assert record.outcome is not None and record.outcome.hidden
     record.outcome = msgspec.structs.replace(record.outcome, hidden=None)  # as 0.1 recorded it

@@ -20,7 +20,7 @@ import pytest
 from tests import tool_server
 from tests.gateway.pipes import GATEWAY, Pipe
 from tests.interfaces.workspace import KIM, Workspace
-from tests.words import Refused, open_at_terminal, open_workspace, started
+from tests.words import Refused, Surroundings, open_at_terminal, open_workspace, started
 
 SERVER = Path(tool_server.__file__)
 PAYLOAD = 'import os; open({loot!r}, "a").write(os.environ.get("SECRET_TOKEN", "ran"))\n'
@@ -329,7 +329,7 @@ def test_an_installed_module_imports_nothing_from_the_workspace(site: Site, monk
     monkeypatch.syspath_prepend(str(site.path))
     monkeypatch.syspath_prepend(str(site.outside))
     app = open_workspace(site.path)
-    _, problems = app._here.found_tools(app.workspace.settings()[0])
+    _, problems = Surroundings(app.ports).found_tools(app.workspace.settings()[0])
     asyncio.run(app.close())
     assert "in the workspace" in problems["mine"].detail
     assert site.is_clean()

@@ -121,7 +121,7 @@ def test_who_asks_a_slow_tool_server_does_not_keep_the_place_from_others(
 
     def never_answers(*given: Any) -> Any:
         try:
-            with app._here.ports.lock.place("somebody else", 1):
+            with app.ports.lock.place("somebody else", 1):
                 free.append(True)
         except Refused:
             free.append(False)
@@ -171,7 +171,7 @@ def test_a_start_that_takes_long_is_not_called_another_run(
         while app.runs.executing(other) is None:
             await asyncio.sleep(0.02)
         elsewhere = open_at_terminal(workspace.path, exact=True)
-        elsewhere._here.ports.lock.holder = lambda what: object() if what == app.runs.executing(other) else None  # type: ignore
+        elsewhere.ports.lock.holder = lambda what: object() if what == app.runs.executing(other) else None  # type: ignore
         call = ClientCall(by, lambda: elsewhere, progress)
         queued: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
         (workspace.path / "go").touch()

@@ -48,6 +48,10 @@ class ManualClock:
         while self._sleepers and self._sleepers[0][0] <= self._now:
             heapq.heappop(self._sleepers)[2].set()
 
+    def set_forward(self, milliseconds: int) -> None:
+        """Somebody corrects the clock: no time has passed meanwhile."""
+        self._now += milliseconds
+
     async def sleep_until(self, instant: Instant) -> None:
         if instant <= self._now:
             return
@@ -122,10 +126,10 @@ class ScriptedToolbox:
         self.answers: dict[str, ToolResult] = {}
         """By method and address, as in `GET http://host/`."""
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
-        self._tools = BUILT_IN if tools is None else tools
+        self.tools = BUILT_IN if tools is None else tools
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
-        return self._tools
+        return self.tools
 
     async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
         self.calls.append((tool, args))

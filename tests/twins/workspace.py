@@ -162,20 +162,20 @@ class MemoryKeyring:
     """ports.Keyring whose keys are kept in a dictionary; signatures are real ones."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[bytes, str]] = {}
+        self.kept: dict[str, tuple[bytes, str]] = {}
 
     def create(self, credential: Credential) -> PublicKey:
-        if credential.name in self._kept:
+        if credential.name in self.kept:
             raise refuse("E_APPROVER", f"There is a key of {credential.name} already.")
         seed = hashlib.sha256(credential.name.encode()).digest()
-        self._kept[credential.name] = (seed, credential.passphrase)
+        self.kept[credential.name] = (seed, credential.passphrase)
         return keys.public_half(seed)
 
     def public_key(self, name: str) -> PublicKey | None:
-        return keys.public_half(self._kept[name][0]) if name in self._kept else None
+        return keys.public_half(self.kept[name][0]) if name in self.kept else None
 
     def sign(self, credential: Credential, statement: bytes) -> Signature | None:
-        seed, passphrase = self._kept[credential.name]
+        seed, passphrase = self.kept[credential.name]
         return keys.signed(seed, statement) if passphrase == credential.passphrase else None
 
     def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
@@ -320,6 +320,12 @@ class MemoryWriterLock:
             yield
         finally:
             self._places -= 1
+
+    def lose_sight(self) -> None:
+        """Of all that was claimed here, as when the files of the claims are gone."""
+        self.others.clear()
+        self._claimed.clear()
+        self._places = 0
 
     def beat(self) -> None:
         pass

@@ -35,7 +35,8 @@ class App:
     verb that needs it."""
 
     def __init__(self, ports: Ports) -> None:
-        self._here = here = Surroundings(ports)
+        self.ports, self._here = ports, Surroundings(ports)
+        here = self._here
         gate, proposals, self.refusals = Gate(here), Proposals(here, Reviews(here)), Refusals(here)
         control = RunControl(here, gate, proposals)
         self.workspace = WorkspaceView(here)
@@ -60,14 +61,14 @@ class App:
         return Audits(self._here, self.plans.write_copies)
 
     async def close(self) -> None:
-        self._here.ports.sources.close()
-        if (ledger := self._here.ports.ledger.opened) is not None:
+        self.ports.sources.close()
+        if (ledger := self.ports.ledger.opened) is not None:
             await ledger.close()
 
     def let_go(self) -> None:
         """The same where only looking was done, and nobody can wait."""
-        self._here.ports.sources.close()
-        if (ledger := self._here.ports.ledger.opened) is not None:
+        self.ports.sources.close()
+        if (ledger := self.ports.ledger.opened) is not None:
             ledger.let_go()
 
     if not TYPE_CHECKING:  # so that our own code is checked against the new names

@@ -44,7 +44,7 @@ class RunEnds:
         state = self._refuse_ended(run_id)
         text = self._here.redactor(defaults=True).text(reason)
         if self._here.ports.lock.holder(run_id) is not None:
-            await self._ask(state, "paused", by, text)
+            await self.ask(state, "paused", by, text)
             return self.report(run_id)
         with self._here.ports.lock.claim(run_id):
             state = self._refuse_ended(run_id)
@@ -68,7 +68,7 @@ class RunEnds:
         state = self._refuse_ended(run_id)
         text = self._here.redactor(defaults=True).text(reason)
         if self._here.ports.lock.holder(run_id) is not None:
-            await self._ask(state, status, by, text)
+            await self.ask(state, status, by, text)
             holder = await self._answered(run_id)
             if holder is not None and not take_over:
                 raise refuse(
@@ -84,7 +84,7 @@ class RunEnds:
                 await self.end_run(run_id, by, text, status)
         return self.report(run_id)
 
-    async def _ask(self, state: RunState, to: str, by: Principal, reason: str) -> None:
+    async def ask(self, state: RunState, to: str, by: Principal, reason: str) -> None:
         """Record what is asked of whoever carries out a run; they heed it."""
 
         def asked(plan: PlanState) -> StopAsked:

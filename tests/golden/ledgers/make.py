@@ -146,7 +146,7 @@ def _scenario(ledger: SqliteLedger, *steps: Step, title: str, after: Scenario | 
     scenario.ledger = CrashingFile(ledger, scenario.world)  # type: ignore[assignment]
     if after is not None:
         scenario.ids, scenario.workspace, scenario.keyring = after.ids, after.workspace, after.keyring
-    scenario.app = scenario._app()
+    scenario.app = scenario.new_app()
     return scenario
 
 
