@@ -41,10 +41,12 @@ def eventually(condition: Callable[[], T], why: str = "it", within_s: float = PA
     return found
 
 
-async def eventually_in_loop(condition: Callable[[], T], why: str = "it", within_s: float = PATIENCE_S) -> T:
-    """The same where others must go on in the event loop meanwhile."""
+async def eventually_in_loop(
+    condition: Callable[[], T], why: str = "it", within_s: float = PATIENCE_S, *, every_s: float = _LOOK_EVERY_S
+) -> T:
+    """The same where others must go on in the event loop meanwhile; with `every_s=0` after each turn of it."""
     end = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < end, f"{why} never came true"
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(every_s)
     return found

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import step
+from tests.patience import eventually_in_loop
 from tests.scenario import KIM, Scenario
 from tests.simulation.life import Life, live
 from tests.twins.execution import ManualClock
@@ -214,12 +215,10 @@ def test_time_in_which_a_step_was_at_work_is_that_also_when_a_person_answers_abo
     life = Scenario(step("ask", on_failure=Escalate()), step("work", needs=()), concurrency=2).script(ask=1)
 
     async def work(command: Any) -> Finished:
-        while life.states()["ask"] != "escalated":
-            await asyncio.sleep(0)
+        await eventually_in_loop(lambda: life.states()["ask"] == "escalated", "the question", every_s=0)
         life.clock.advance(10 * MINUTE)
         await life.new_app().answers.answer(f"{life.run_id()}/ask", "skip", KIM)
-        while life.states()["ask"] != "skipped":
-            await asyncio.sleep(0)
+        await eventually_in_loop(lambda: life.states()["ask"] == "skipped", "the answer", every_s=0)
         life.clock.advance(5 * MINUTE)
         return Finished(duration_ms=15 * MINUTE, exit_code=0)
 

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import step
+from tests.patience import eventually_in_loop
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_answers import decisions, item, run_stream
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused, trust
@@ -655,8 +656,7 @@ def test_others_go_on_while_a_person_works_and_an_answer_is_taken_up_at_once() -
 
     async def both() -> Any:
         run = asyncio.create_task(life.app.runs.commit(str(life.plan_id), KIM))
-        while not events(life, AttemptWaiting):
-            await asyncio.sleep(0)
+        await eventually_in_loop(lambda: events(life, AttemptWaiting), "its waiting", every_s=0)
         life.lock.others[str(life.run_id())] = None  # type: ignore[assignment]
         await life.app.answers.answer(f"{life.run_id()}/a", "done", KIM)
         answered.set()

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, Refused
+from tests.patience import eventually
 from tests.words import App, RunReport, StepReport, mark_of, open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -201,9 +201,8 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
     plan_id = asyncio.run(prepared())
     ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
     executor = subprocess.Popen([*ordain, "commit", plan_id], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (workspace / "begun").exists():
-        assert executor.poll() is None
-        time.sleep(0.01)
+    eventually(lambda: (workspace / "begun").exists() or executor.poll() is not None, "`begun`")
+    assert executor.poll() is None
     executor.kill()
     assert executor.wait() == -9, "it did not die as intended"
 
@@ -270,9 +269,8 @@ def test_an_executor_that_was_replaced_records_nothing(workspace):
     ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
     with subprocess.Popen([*ordain, "commit", plan_id, "--json"], stdout=subprocess.PIPE) as executor:
         try:
-            while not (workspace / "begun").exists():
-                assert executor.poll() is None
-                time.sleep(0.01)
+            eventually(lambda: (workspace / "begun").exists() or executor.poll() is not None, "`begun`")
+            assert executor.poll() is None
             for lock in ledger_of(workspace).parent.rglob("*.lock"):
                 lock.unlink()
             report = asyncio.run(app.runs.resume(None))
@@ -311,9 +309,8 @@ def test_a_cancelled_run_leaves_protected_files_as_they_were(workspace):
     ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
     plan_id = asyncio.run(prepared())
     executor = subprocess.Popen([*ordain, "commit", plan_id], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (workspace / "begun").exists():
-        assert executor.poll() is None
-        time.sleep(0.01)
+    eventually(lambda: (workspace / "begun").exists() or executor.poll() is not None, "`begun`")
+    assert executor.poll() is None
     executor.kill()
     executor.wait()
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ordain.adapters.process import bash
 from ordain.adapters.process import process as processes
-from tests.patience import PATIENCE_S, eventually, hang_guard
+from tests.patience import PATIENCE_S, eventually, eventually_in_loop, hang_guard
 from tests.words import (
     OUTPUT_BYTES_MAX,
     USAGE_BYTES_MAX,
@@ -209,8 +209,7 @@ def test_output_that_is_not_text_does_no_harm(shell):
 def test_cancelling_kills(shell):
     async def cancelled() -> None:
         task = asyncio.create_task(shell.run(command("sleep 300 & sleep 300", mark="RUN-CANCEL/a/1")))
-        while not marked("RUN-CANCEL/"):
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: marked("RUN-CANCEL/"), "its mark")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -388,8 +387,7 @@ def test_an_end_that_somebody_else_took_is_not_called_good(tmp_path):
         os.waitpid(pid, 0)
 
     async def thief():
-        while not shell._own:
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: shell._own)
         take(*shell._own)
 
     async def both():

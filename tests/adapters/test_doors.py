@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually_in_loop
 from tests.words import (
     CANNOT_TOOL,
     DOOR,
@@ -285,6 +285,5 @@ def test_with_the_attempt_everything_ends(tmp_path: Path) -> None:
     inside(life())
 
 
-async def until(true: Any) -> None:
-    while not true():
-        await asyncio.sleep(0.005)
+async def until(true: Callable[[], bool]) -> None:
+    await eventually_in_loop(true)

@@ -16,6 +16,7 @@ import ordain
 from ordain.adapters.tools import mcp as mcp_tools
 from tests import tool_server
 from tests.build import plan, step
+from tests.patience import eventually_in_loop
 from tests.words import (
     SERVERS,
     Abort,
@@ -151,9 +152,8 @@ def test_it_says_how_far_it_has_come(sources: ToolSources):
 
     async def told() -> tuple[str, ToolResult]:
         call = asyncio.create_task(sources.call(tell, {}, "the key", nobody))
-        while not (said := sources.said("the key")):
-            assert not call.done()
-            await asyncio.sleep(0.01)
+        said = await eventually_in_loop(lambda: call.done() or sources.said("the key"), "news of it")
+        assert isinstance(said, str) and not call.done()
         return said, await call
 
     said, result = asyncio.run(told())

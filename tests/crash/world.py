@@ -7,10 +7,11 @@ careful person would.
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.patience import eventually, patience
 from tests.words import StepState, mark_of
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
@@ -210,10 +211,11 @@ def compare(workspace: Path, steps: Mapping[str, tuple[StepState, int]], *, comp
 
 def leftovers(run_id: str, patience_s: float = 5.0) -> list[int]:
     """Processes that outlive their run; one that was killed may take a moment to be gone on a busy machine."""
-    end = time.monotonic() + patience_s
-    while True:
+
+    def left() -> list[int]:
         pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        found = [pid for pid in pids if f"/{run_id}/" in (mark_of(pid) or "")]
-        if not found or time.monotonic() > end:
-            return found
-        time.sleep(0.02)
+        return [pid for pid in pids if f"/{run_id}/" in (mark_of(pid) or "")]
+
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not left(), "their end", patience(patience_s))
+    return left()

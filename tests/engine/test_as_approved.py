@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec.structs import replace
 
 from tests.build import step
+from tests.patience import eventually_in_loop
 from tests.scenario import Scenario
 from tests.words import AttemptStarted, Command, Finished, RunCommand, RunId, Step, StepId, StoreData, step_key
 
@@ -46,8 +45,7 @@ def test_a_step_is_given_what_was_allowed_although_something_else_was_stored_mea
     )
 
     async def check(command: Command) -> Finished:
-        while life.states()["other"] != "passed":
-            await asyncio.sleep(0)
+        await eventually_in_loop(lambda: life.states()["other"] == "passed", "the other step", every_s=0)
         return gives("", 0 if "use" in life.world.effects else 1)
 
     life.shell.script["check it"] = check

@@ -10,6 +10,7 @@ import pytest
 
 from ordain.engine import follow as following
 from tests.build import step
+from tests.patience import eventually_in_loop
 from tests.scenario import KIM, Scenario
 from tests.words import (
     AttemptEnded,
@@ -168,8 +169,7 @@ def test_a_full_disk_does_not_disturb_the_run_and_what_was_missed_is_added_later
     life.logs.full = True
 
     async def makes_room(command: Command) -> Finished:
-        while not life.logs.refused:
-            await asyncio.sleep(0)
+        await eventually_in_loop(lambda: life.logs.refused, "a refused line", every_s=0)
         life.logs.full = False
         return Finished(duration_ms=1, exit_code=0)
 
@@ -205,14 +205,14 @@ def test_who_watches_from_elsewhere_is_told_what_the_log_says_of_this_run_and_no
         async def write(command: Command) -> Finished:
             run_id = command.mark.split("/")[1]
             life.shell.so_far[command.mark] = b"one\n"
-            while b"attempt_output" not in life.logs.logs.get(run_id, b""):
-                await asyncio.sleep(0)
+            await eventually_in_loop(
+                lambda: b"attempt_output" in life.logs.logs.get(run_id, b""), "output in the log", every_s=0
+            )
             other = AttemptOutput(at=Instant(1), stream="run/RUN-OTHER", step=StepId("a"), attempt=1, tail="forged")
             life.logs.logs[run_id] += wire_line(other) + b'{"type":"attempt_output","tail":7}\n'
             with patch.object(type(life.lock), "holder", lambda lock, what: object()):
                 watching = asyncio.create_task(life.new_app().runs.watch(run_id, seen))
-                while not seen.outputs:
-                    await asyncio.sleep(0)
+                await eventually_in_loop(lambda: seen.outputs, "output", every_s=0)
                 watching.cancel()
             return Finished(duration_ms=1, exit_code=0)
 

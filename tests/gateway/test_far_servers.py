@@ -16,7 +16,7 @@ from mcp.server.lowlevel import Server
 
 from tests.gateway.conftest import Site
 from tests.gateway.pipes import LEGACY, MODERN, Pipe
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.slow("a gateway process, and a server of the SDK in a thread")
 
@@ -46,8 +46,7 @@ class Far:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
+        eventually(lambda: self._server.started, "its start")
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
 
     def stop(self) -> None:

@@ -302,8 +302,7 @@ async def test_at_the_end_everybody_is_let_go_and_everything_closed():
     asked = [gateway.ask(request("tools/call"), mcp_session_id=name), gateway.modern("tools/call", name="x")]
     for relay in (gateway.relays[0], *gateway.relays[1:]):
         await relay.last("tools/call")
-    while len(gateway.relays) < 2:
-        await asyncio.sleep(0)
+    await eventually_in_loop(lambda: len(gateway.relays) >= 2, "both relays", every_s=0)
     await gateway.relays[1].last("tools/call")
     gateway.inside.end()
     assert [(await one.done()).status for one in (standing, *asked)] == [200, 500, 500]
@@ -319,8 +318,11 @@ async def test_requests_by_themselves_are_not_mixed_up_though_they_have_one_id_a
     gateway = Gateway()
     asked = [gateway.modern("tools/call", 1, name="t", x=count) for count in range(3)]
     asked.append(gateway.modern("tools/call", 1, name="t", x=3, token="bert's"))
-    while len(gateway.relays) < 2 or sum(len(relay.got) for relay in gateway.relays) < 4:
-        await asyncio.sleep(0)
+    await eventually_in_loop(
+        lambda: len(gateway.relays) >= 2 and sum(len(relay.got) for relay in gateway.relays) >= 4,
+        "all calls",
+        every_s=0,
+    )
     assert {relay.client for relay in gateway.relays} == {"mcp/anna", "mcp/bert"}
     for relay in gateway.relays:
         for one in reversed(relay.got):
@@ -335,8 +337,7 @@ async def test_requests_by_themselves_are_not_mixed_up_though_they_have_one_id_a
 async def test_a_request_by_itself_is_cancelled_when_its_client_leaves():
     gateway = Gateway()
     waiting = gateway.modern("tools/call", "mine", name="t")
-    while not gateway.relays:
-        await asyncio.sleep(0)
+    await eventually_in_loop(lambda: gateway.relays, "its relay", every_s=0)
     asked = await gateway.relays[0].last("tools/call")
     waiting.leave()
     cancelled = await gateway.relays[0].last("notifications/cancelled")
@@ -350,8 +351,7 @@ async def test_a_client_that_reads_nothing_holds_up_the_others_of_its_token_for_
     gateway = Gateway()
     stuck = gateway.modern("tools/call", 1, name="t")
     stuck.reads.clear()
-    while not gateway.relays:
-        await asyncio.sleep(0)
+    await eventually_in_loop(lambda: gateway.relays, "its relay", every_s=0)
     relay = gateway.relays[0]
     number = (await relay.last("tools/call"))["id"]
     with pytest.MonkeyPatch.context() as patch:
@@ -359,8 +359,7 @@ async def test_a_client_that_reads_nothing_holds_up_the_others_of_its_token_for_
         other = gateway.modern("tools/call", 2, name="other")
         deaf = gateway.modern("tools/call", 3, name="deaf")
         deaf.reads.clear()
-        while len(relay.got) < 3:
-            await asyncio.sleep(0)
+        await eventually_in_loop(lambda: len(relay.got) >= 3, "all calls", every_s=0)
     for _ in range(lines.HELD_MAX + 1):
         await relay.tell("notifications/progress", number, progress=1)
     async with asyncio.timeout(PATIENCE_S):

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.served import Client as Raw
 from tests.gateway.served import fronting, gateway, token
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually_in_loop
 from tests.words import Instant, open_workspace
 
 pytestmark = pytest.mark.slow("gateway processes with clients of the SDK")
@@ -82,9 +82,7 @@ def test_tools_are_listed_called_refused_told_of_and_cancelled(reach: Reach, tmp
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            async with asyncio.timeout(PATIENCE_S):
-                while "cancelled a-4" not in asked(tmp_path):
-                    await asyncio.sleep(0.01)
+            await eventually_in_loop(lambda: "cancelled a-4" in asked(tmp_path), "the cancellation")
             assert (await client.call_tool("say", {"text": "a-5"})).content[0].text == "a-5"
 
     asyncio.run(life())

@@ -641,8 +641,7 @@ def test_a_server_that_is_too_busy_to_say_again_what_it_is_keeps_its_work(monkey
         await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
         monkeypatch.setattr(link, "DISCOVER_S", 0.01)
         await gateway.tell({"jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": META})
-        while not any(one.get("id") == 3 for one in gateway.got):
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: any(one.get("id") == 3 for one in gateway.got), "the answer")
         assert (await gateway.answer(3))["result"] == first
         gateway.server("a").say({"jsonrpc": "2.0", "id": held[0]["id"], "result": called(held[0])})
         assert (await gateway.answer(2))["result"]["structuredContent"]["tool"] == "one"
@@ -683,8 +682,7 @@ def test_a_stream_that_no_server_acknowledges_is_told_all_the_same(monkeypatch: 
         about = {"_meta": {"io.modelcontextprotocol/subscriptionId": listen}}
         told = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": about}
         gateway.server("a").say(told)
-        while not gateway.got:
-            await asyncio.sleep(0.005)
+        await eventually_in_loop(lambda: gateway.got, "the message")
         gateway.server("a").say(told)
         await gateway.settle()
         changed = [one["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for one in gateway.got]
@@ -934,8 +932,7 @@ def test_what_a_slow_server_had_last_time_is_listed_at_once(monkeypatch: pytest.
         gateway = Gateway(a=slow(serving("one", "two", name="first"), waiting))
         gateway.upstreams.kept |= before.upstreams.kept
         await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
-        while not any(one.get("id") == 1 for one in gateway.got):
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: any(one.get("id") == 1 for one in gateway.got), "the answer")
         said = (await gateway.answer(1))["result"]
         assert said["serverInfo"] == {"name": "first"} and said["capabilities"]["tools"]["listChanged"]
         await gateway.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -962,8 +959,7 @@ def test_what_a_server_had_last_time_is_listed_no_more_when_it_does_not_come(mon
         gateway = Gateway(a=slow(serving("one"), []))
         gateway.upstreams.kept |= before.upstreams.kept
         await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
-        while not any(one.get("id") == 1 for one in gateway.got):
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: any(one.get("id") == 1 for one in gateway.got), "the answer")
         assert await gateway.names() == ["one", "plan_propose"]
         gateway.server("a").say(None)
         await gateway.settle()

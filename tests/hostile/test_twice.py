@@ -9,7 +9,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ordain import Channel, Principal, Refused, open_workspace
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import start
 from tests.interfaces.workspace import Workspace
+from tests.patience import eventually
 from tests.words import Credential, Given, Style, open_at_terminal, problem_lines
 
 ALLOWED = '[policy]\nallow = ["shell"]\n'
@@ -100,8 +100,7 @@ def answer_of(result: dict[str, Any]) -> dict[str, Any]:
 
 def until(file: Path) -> None:
     """Wait for a command of ours to write a file; the test's own limit ends it."""
-    while not file.exists():
-        time.sleep(0.02)
+    eventually(file.exists, file.name)
 
 
 def answer(workspace: Workspace, *words: str) -> tuple[int, dict[str, Any]]:

@@ -14,7 +14,7 @@ import pytest
 from ordain.interfaces.mcp import follow as following
 from ordain.interfaces.mcp import tools as plan_tools
 from tests.interfaces.workspace import KIM, SMALL, WAITS, Workspace
-from tests.patience import PATIENCE_S, eventually
+from tests.patience import PATIENCE_S, eventually, eventually_in_loop
 from tests.words import (
     App,
     BackgroundProcess,
@@ -60,9 +60,7 @@ def test_a_client_that_calls_itself_something_else_each_time_begins_no_second_pr
             assert await following.begin(ClientCall(by, workspaces, progress), app, queued) is None
         assert at_work_on(queued) == 1
         (workspace.path / "go").touch()
-        async with asyncio.timeout(PATIENCE_S):
-            while workspace.effects() != ["slow", "after", "one", "two"]:
-                await asyncio.sleep(0.02)
+        await eventually_in_loop(lambda: workspace.effects() == ["slow", "after", "one", "two"], "both runs")
         await app.close()
 
     asyncio.run(whole())
@@ -168,8 +166,7 @@ def test_a_start_that_takes_long_is_not_called_another_run(
         other = (await app.plans.prepare(WAITS.encode(), None, by)).review.plan_id
         await app.approvals.approve(other, KIM)
         running = asyncio.create_task(app.runs.commit(other, KIM))
-        while app.runs.executing(other) is None:
-            await asyncio.sleep(0.02)
+        await eventually_in_loop(lambda: app.runs.executing(other) is not None, "the other run")
         elsewhere = open_at_terminal(workspace.path, exact=True)
         elsewhere.ports.lock.holder = lambda what: object() if what == app.runs.executing(other) else None  # type: ignore
         call = ClientCall(by, lambda: elsewhere, progress)

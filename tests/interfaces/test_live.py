@@ -17,7 +17,7 @@ from tests.build import plan, step
 from tests.interfaces.terminal import Background
 from tests.interfaces.test_frame import NOW, state_after
 from tests.interfaces.workspace import Workspace, run_id
-from tests.patience import eventually, hang_guard
+from tests.patience import eventually, eventually_in_loop, hang_guard
 from tests.words import (
     AttemptEnded,
     AttemptOutput,
@@ -122,8 +122,8 @@ def test_a_thousand_failures_do_not_scroll_the_terminal_away() -> None:
                 for number in range(1000):
                     feed.run(f"s{number}", StepState.FAILED)
                 feed.now += 2
-                await asyncio.sleep(live.FIRST_S + 0.1)
-            return out.text()
+                shown = await eventually_in_loop(out.text, "the first drawing")
+            return shown + out.text()
 
     text = asyncio.run(followed())
     assert text.count("✗") == live.LINES_A_SECOND
@@ -181,8 +181,7 @@ def test_the_output_of_another_attempt_is_not_shown_under_this_one() -> None:
                 feed.view(
                     AttemptOutput(at=Instant(NOW), stream="run/RUN-A", step=StepId("s0"), attempt=attempt, tail="words")
                 )
-                await asyncio.sleep(live.FIRST_S + 0.1)
-                return out.text()
+                return await eventually_in_loop(out.text, "the first drawing")
 
     assert "│ words" in asyncio.run(followed(1))
     assert "│ words" not in asyncio.run(followed(2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from tests.interfaces.json_rpc import TASKS, RpcClient, RpcError
 from tests.interfaces.workspace import ASKS, FAILS, KIM, SMALL, WAITS, Workspace
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 from tests.words import RequestRefused, open_at_terminal
 
 ENDS = ("completed", "failed", "cancelled")
@@ -36,13 +35,14 @@ def begun(workspace: Workspace, client: RpcClient, document: str) -> dict[str, A
 
 def until(client: RpcClient, task_id: str, *, words: str = "") -> dict[str, Any]:
     """Poll a task until it has ended, or says these words."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+
+    def told() -> dict[str, Any] | None:
         task = client.request("tasks/get", {"taskId": task_id})
-        if task["status"] in ENDS or (words and words in task["statusMessage"]):
-            return task
-        time.sleep(0.05)
-    raise AssertionError(task)
+        return task if task["status"] in ENDS or (words and words in task["statusMessage"]) else None
+
+    found = eventually(told, f"{words or 'the end'} of {task_id}")
+    assert found is not None
+    return found
 
 
 def test_a_run_is_a_task_from_its_start_to_its_end(workspace: Workspace) -> None:

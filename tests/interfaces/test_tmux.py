@@ -7,17 +7,19 @@ import re
 import shlex
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import Workspace
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 from tests.programs import need
 from tests.words import visible
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.slow("a real terminal emulator, by tmux")
 
@@ -54,11 +56,7 @@ class Screen:
 
     def expect(self, text: str) -> str:
         """Wait until the text is on the screen; the whole screen then."""
-        end = time.monotonic() + PATIENCE_S
-        while text not in (shown := self.shown()):
-            assert time.monotonic() < end, f"{text!r} never appeared on:\n{shown}"
-            time.sleep(0.02)
-        return shown
+        return self._eventually(self.shown, lambda shown: text in shown)
 
     def resize(self, columns: int, rows: int) -> None:
         self._do("resize-window", "-x", str(columns), "-y", str(rows))
@@ -75,11 +73,21 @@ class Screen:
 
     def wait(self, wanted: Callable[[list[str]], bool]) -> list[str]:
         """Wait until the screen looks so; its lines then."""
-        end = time.monotonic() + PATIENCE_S
-        while not wanted(shown := self.now()):
-            assert time.monotonic() < end, "\n".join(shown)
-            time.sleep(0.02)
-        return shown
+        return self._eventually(self.now, wanted)
+
+    def _eventually(self, look: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+        """What is seen when it is as wanted; where it never is, the error says what was there."""
+        seen: list[T] = []
+
+        def as_wanted() -> bool:
+            seen[:] = [look()]
+            return wanted(seen[0])
+
+        try:
+            eventually(as_wanted)
+        except AssertionError:
+            pytest.fail(f"not as wanted:\n{seen[0]}")
+        return seen[0]
 
     def close(self) -> None:
         subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.patience import eventually_in_loop
 from tests.twins.execution import ScriptedShell
 from tests.words import BashShell, Command, Finished
 
@@ -63,8 +64,7 @@ def test_what_a_command_under_way_has_written_can_be_asked_for(kind, tmp_path):
 
     async def waits(command):
         shell.so_far[command.mark] = b"one\ntwo\n"
-        while not (tmp_path / "go").exists():
-            await asyncio.sleep(0.001)
+        await eventually_in_loop(lambda: (tmp_path / "go").exists(), "`go`")
         del shell.so_far[command.mark]
         return Finished(duration_ms=1, exit_code=0)
 
@@ -76,8 +76,7 @@ def test_what_a_command_under_way_has_written_can_be_asked_for(kind, tmp_path):
         command = Command(text=text, env={"PATH": os.environ["PATH"]}, timeout_ms=10_000, mark=mark)
         assert shell.written(mark, 100) == (b"", 0)
         running = asyncio.create_task(shell.run(command))
-        while shell.written(mark, 0) != (b"", 8):
-            await asyncio.sleep(0.001)
+        await eventually_in_loop(lambda: shell.written(mark, 0) == (b"", 8), "its words")
         assert shell.written(mark, 100) == (b"one\ntwo\n", 8)
         assert shell.written(mark, 4) == (b"two\n", 8)
         assert shell.written("RUN-PORT/a/2", 100) == (b"", 0)

@@ -17,7 +17,7 @@ import pytest
 
 import ordain
 from ordain.adapters.process import host as local_host
-from tests.patience import eventually
+from tests.patience import eventually, eventually_in_loop
 from tests.programs import need, set_programs
 from tests.words import (
     BashShell,
@@ -85,8 +85,7 @@ def test_variables_are_handed_over_and_nobody_can_read_them_from_a_command_line(
         under_way = asyncio.create_task(
             shell.run(command("touch begun; sleep 0.3; echo $TOKEN", env={"PATH": PATH, "TOKEN": "se cret"}))
         )
-        while not (workspace / "begun").exists():
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: (workspace / "begun").exists(), "`begun`")
         lines = command_lines()
         return await under_way, lines
 
@@ -179,8 +178,7 @@ def test_while_one_command_relies_on_a_stand_in_no_other_takes_it_away(workspace
         shell, other = shell_of(workspace), shell_of(workspace)
         waits = "touch begun; until [ -e over ]; do sleep 0.01; done; echo x > ordain.toml"
         long = asyncio.create_task(shell.run(command(waits)))
-        while not (workspace / "begun").exists():
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: (workspace / "begun").exists(), "`begun`")
         assert DirectoryWorkspace(workspace).configuration() is None
         assert find_workspace(workspace / "..") == workspace.parent
         await other.run(command("touch over", mark="m/2"))
@@ -220,8 +218,7 @@ def test_at_its_time_limit_all_of_it_ends(workspace: Path) -> None:
 def test_cancelled_all_of_it_ends(workspace: Path) -> None:
     async def life() -> None:
         under_way = asyncio.create_task(shell_of(workspace).run(command(f"touch begun; {HANGS}")))
-        while not (workspace / "begun").exists():
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: (workspace / "begun").exists(), "`begun`")
         under_way.cancel()
         await asyncio.gather(under_way, return_exceptions=True)
 
@@ -254,8 +251,7 @@ def test_what_runs_in_a_sandbox_can_be_found_by_its_mark(workspace: Path) -> Non
 
     async def life() -> int:
         under_way = asyncio.create_task(shell_of(workspace).run(command("touch begun; sleep 16.1803", mark="swept/1")))
-        while not (workspace / "begun").exists():
-            await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: (workspace / "begun").exists(), "`begun`")
         swept = BashShell(workspace).sweep("swept/")
         await under_way
         return swept

@@ -242,7 +242,7 @@ class Life:
 
     # --- One process of ours ---------------------------------------------------------------------------------------
 
-    def _app(self, lock: MemoryWriterLock | None = None) -> App:
+    def new_app(self, lock: MemoryWriterLock | None = None) -> App:
         ports = twin_ports(
             self.ledger,
             workspace=self.world.workspace,
@@ -299,7 +299,7 @@ class Life:
                 assert codes & late, codes
 
         assert self.world.loop is not None
-        loop, app = self.world.loop, self._app(OutsideLock(lambda: self.executing))
+        loop, app = self.world.loop, self.new_app(OutsideLock(lambda: self.executing))
         self.outsiders.append(loop.create_task(outside()))
 
     def _verb(self, work: Work) -> None:
@@ -329,7 +329,7 @@ class Life:
         world, self.live_state = self.world, None
         world.executor = executor = executor or Executor()
         world.loop = loop = VirtualLoop(world)
-        app = self._app()
+        app = self.new_app()
         task = loop.create_task(work(app))
         task.add_done_callback(lambda _: self._done(loop))
         self.executing, self.outsiders = True, []
@@ -453,7 +453,7 @@ class Life:
     def _report(self) -> RunReport | None:
         records = Records(self.ledger)
         run_id = next(reversed(records.lineage(records.find_plan(str(self.plan_id))).runs), None)
-        return self._app().runs.run(run_id) if run_id is not None else None
+        return self.new_app().runs.run(run_id) if run_id is not None else None
 
     def _check(self) -> None:
         """After every process, dead or not."""
@@ -500,7 +500,7 @@ class Life:
         ends = (event.outcome.error for _, event in history if isinstance(event, AttemptEnded))
         self.counted.update(error for error in ends if error == AGENT_CANNOT)
         # Of the stranger nothing is known but what it did with the lock.
-        findings = [one for one in self._app().audits.verify().findings if STRANGER not in one.sentence]
+        findings = [one for one in self.new_app().audits.verify().findings if STRANGER not in one.sentence]
         assert not findings, findings
 
 
