@@ -283,7 +283,7 @@ def recording(root: Path) -> Iterator[Recorder]:
         with (
             mock.patch.multiple(os, **recorder.os_calls()),
             mock.patch.object(SqliteLedger, "append", answered),
-            mock.patch.object(ledger_writer, "CHECKPOINT_EVERY", REMEMBER_EVERY),
+            mock.patch.object(ledger_file, "CHECKPOINT_EVERY", REMEMBER_EVERY),
         ):
             yield recorder
     finally:

@@ -72,7 +72,7 @@ async def _session(workspace: Path) -> None:
                 case "console":
                     await asyncio.to_thread(_person, workspace, text)
                 case "event":
-                    (refusal,) = open_workspace(workspace).refusals()
+                    (refusal,) = open_workspace(workspace).refusals.newest()
                     assert _told(json.loads(text), to_wire(refusal)), refusal
                 case _:
                     raise AssertionError(f"nobody knows what a block of {kind} is")
