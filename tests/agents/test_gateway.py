@@ -117,7 +117,7 @@ def test_a_guarded_call_is_refused_approved_and_made_once_by_the_harness(behind:
     # What was approved is spent; the same call again needs another yes.
     assert "E_TOOL_GUARDED" in behind.told(INSIST)
     assert behind.outbox() == ["everybody@example.com: It is released."]
-    refused = [recorded.event for recorded in open_workspace(workspace.path).refusals()]
+    refused = [recorded.event for recorded in open_workspace(workspace.path).refusals.newest()]
     assert [(event.verb, event.code, event.by.channel) for event in refused if isinstance(event, RequestRefused)].count(
         ("call", "E_TOOL_GUARDED", Channel.MCP)
     ) == 2
