@@ -20,6 +20,7 @@ from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
 from tests.words import (
     App,
+    Append,
     ApprovalGiven,
     ApproverRevoked,
     Ask,
@@ -29,12 +30,14 @@ from tests.words import (
     Credential,
     DecisionGiven,
     Event,
+    Instant,
     LedgerAccess,
     PlanId,
     Ports,
     Principal,
     Refused,
     RunStarted,
+    refuse,
 )
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)
@@ -254,6 +257,34 @@ def test_nothing_stale_is_believed(verb: Callable[[Site], Any], change: str, off
     for at in range(offset, len(site.calls) + 1, 8):
         changed, ended = lived(verb, change, at)
         assert wrong(changed, change, ended) == [], f"{change} before call {at}: {changed.calls[at - 1]}"
+
+
+@pytest.mark.parametrize(("conflicts", "ended"), [(2, "done"), (3, "E_LEDGER_CONFLICT")])
+def test_a_start_is_tried_three_times(conflicts: int, ended: str) -> None:
+    site, tried = Site(), 0
+
+    async def life() -> str:
+        nonlocal tried
+        work = await commit(site)
+        real = site.ledger.append
+
+        async def late(at: Instant, *appends: Append) -> Any:
+            nonlocal tried
+            if any(isinstance(event, RunStarted) for append in appends for event in append.events):
+                tried += 1
+                if tried <= conflicts:
+                    raise refuse("E_LEDGER_CONFLICT", "Somebody else wrote first.")
+            return await real(at, *appends)
+
+        site.ledger.append = late  # type: ignore[method-assign]
+        try:
+            await work()
+        except Refused as refused:
+            return refused.problems[0].code
+        return "done"
+
+    assert (asyncio.run(life()), tried) == (ended, 3)
+    assert bool(site.shell.calls) == (ended == "done")
 
 
 # --- How often is looked -------------------------------------------------------------------------------------------

@@ -25,13 +25,7 @@ from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import AttemptOutput, Life, Review, RunReport, read_output, run_report
-from ordain.core.run.event import (
-    ApprovalGiven,
-    RunCancelled,
-    RunFinished,
-    RunOpened,
-    RunStarted,
-)
+from ordain.core.run.event import ApprovalGiven, RunCancelled, RunFinished, RunOpened, RunStarted
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import keepable
 from ordain.core.run.wait import signals_of, stream_of_signal
@@ -45,6 +39,8 @@ from ordain.records.surroundings import Surroundings
 Waiting = Callable[[str], None]
 """Is told in words who is waited for."""
 WAITING_MS = 200
+STARTS_MAX = 3
+"""How often a start is tried while others keep writing to the ledger."""
 LOOKING_S = 1.0
 """How often it is looked whether somebody still carries out a run that is watched."""
 LOOKED_BACK = 64 << 10
@@ -180,7 +176,7 @@ class RunControl:
         stream, state = self._records.current(ref)
         sealed = _sealed_for(_prepared_as(state, preparation)) if shown is None else None
         async with self._at_work(run_id, self._records.plan(stream), sealed, waiting):
-            while True:
+            for tries_left in reversed(range(STARTS_MAX)):
                 try:
                     begun = await self._start(stream, run_id, by, shown, credential, again, preparation)
                     break
@@ -189,6 +185,8 @@ class RunControl:
                         raise
                     if shown is not None:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
+                    if not tries_left:
+                        raise
             if isinstance(begun, int):
                 return await self._begin(stream, state.size, run_id, observers, begun)
         return await self.watch(begun, *observers)  # the place is somebody else's
