@@ -81,6 +81,10 @@ def test_imports_point_downwards():
 PURE = {
     *(
         "__future__",
+        "fnmatch",
+        "posixpath",
+        "shlex",
+        "tomllib",
         "bisect",
         "collections",
         "difflib",

@@ -220,7 +220,7 @@ def test_what_calls_have_in_common_is_told_where_nothing_is_suggested() -> None:
     [
         ("mail:inbox", {"effect": "opaque"}, 'say so: [tools.mail.effects] inbox = "reads"'),
         ("mail:send", {"effect": "repeatable", "destructive": True}, "It is destructive"),
-        ("shell", {"effect": "opaque"}, "No command"),
+        ("shell", {"effect": "opaque"}, "a rule on facts"),
         ("nobody", {"effect": ""}, "Nobody here knows it"),
         ("write_file", {"kept": True}, "It is never open"),
     ],

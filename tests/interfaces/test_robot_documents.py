@@ -258,6 +258,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "audit-rebuild.": (FINE, "audit rebuild", failed),
     "explain.": (FINE, "explain E_PATH", nothing),
     "mcp-token.": (FINE, "mcp token list", nothing),
+    "guard-check.": (FINE, "guard check git push --force", nothing),
     "guard-report.": (FINE, "guard report", nothing),
     "mcp-token.add": (REFUSED, "mcp token add laptop", nothing),
     "guard-hook.": (FINE, "guard hook claude-code", nothing),

@@ -7,7 +7,9 @@ import hashlib
 import posixpath
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from ordain.adapters.process.host import understanding
 from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.state import keys
 from ordain.adapters.workspace.operand import operand_path, operand_pattern
@@ -18,6 +20,7 @@ from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, RunId
+from ordain.core.policy.fact import LineFacts
 from ordain.core.policy.loading import CACHED, LoadingRules, is_cached
 from ordain.core.policy.path_use import ABSENT
 from ordain.core.policy.script import Script
@@ -256,6 +259,9 @@ class MemoryHost:
 
     def home(self) -> str | None:
         return "/home/kim"
+
+    def understanding(self, settings: Settings) -> Callable[[str], LineFacts]:
+        return understanding(Path("/workspace"), settings)
 
 
 class MemorySecrets:

@@ -414,6 +414,7 @@ class Gate:
         if data is None:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
         settings, problems = read_settings(data)
+        settings = msgspec.structs.replace(settings, understand=self._here.ports.host.understanding(settings))
         problems = (*problems, *list_problems(settings, self._tools_to_try(settings)))
         problems += tuple(
             Problem(code="E_CONFIG", detail=f"ordain.toml has a section [tools.{name}], and `{name}` is built in.")

@@ -12,19 +12,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
 from ordain.core.guard.call import Call, CallStanding, Cover, Guard, Met, Mode, Same, cover_of, same_step
+from ordain.core.guard.report import SightingReport, WatchReport
 from ordain.core.guard.sighting import sighted
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.model import Plan, all_steps
-from ordain.core.plan.tool import ToolSource, operation_name, tool_name
+from ordain.core.plan.tool import SHELL, ToolSource, operation_name, tool_name
 from ordain.core.plan.value import Instant, PlanId
+from ordain.core.policy.fact import CheckedCommand, LineFacts, facts_of
 from ordain.core.policy.settings import Settings
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Refused
@@ -32,9 +33,6 @@ from ordain.core.text.redaction import Redactor
 from ordain.core.text.secret import Secret
 from ordain.records.records import instant
 from ordain.records.surroundings import Surroundings
-
-if TYPE_CHECKING:
-    from ordain.core.guard.report import WatchReport
 
 PLANS_MAX = 50
 """How many of the newest plans are looked at for the call that is refused: of those that are open, and of all."""
@@ -121,10 +119,18 @@ class GuardedCalls:
             await asyncio.shield(Refusals(self._here).record("call", subject, seen.by, (met.problem,)))
         return met
 
+    def check(self, text: str) -> CheckedCommand:
+        """What is understood of a command, and what becomes of an agent's call of it. Nothing is run or noted."""
+        in_force = self.in_force()
+        understand = in_force.settings.understand
+        line = understand(text) if understand is not None else LineFacts()
+        judged = in_force.guard.judge(Call(tool=SHELL.name, args={"command": text}, definition=SHELL))
+        return CheckedCommand(
+            command=text, risk=line.risk, facts=facts_of(line), rule=judged.why, verdict=judged.standing.value
+        )
+
     def report(self, within_ms: int, *, agent: str | None = None, tool: str | None = None) -> WatchReport:
         """What was seen so far back, of all agents and tools or of one; a tool is also named by its server."""
-        from ordain.core.guard.report import SightingReport  # what stands between agents and their tools never asks
-
         here, now = self._here, self._here.now()
         since = Instant(max(now - within_ms, 0))
         watch = SightingReport(since, now)

@@ -13,7 +13,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from ordain.adapters.ledger.glance import approved_plans, glance
+from ordain.adapters.process.host import understanding
 from ordain.adapters.state.directory import check_state_directory, shelf_path, state_directory
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import read_stops
@@ -88,6 +91,7 @@ def quick_guard(start: str, *, exact: bool) -> QuickGuard | None:
         if seen is None:
             return None
         settings, _ = in_force(seen.trusted, configuration(workspace))
+        settings = msgspec.structs.replace(settings, understand=understanding(workspace, settings))
     except Refused:
         return None  # an App says why
     return QuickGuard(workspace, state, settings)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ordain.core.plan.tool import COMMANDS, HANDLER, OWN_ACTION_KINDS, unbearable
+from ordain.core.plan.tool import COMMANDS, HANDLER, OWN_ACTION_KINDS, SHELL, unbearable
 from ordain.core.policy.path_use import AGENT
-from ordain.core.policy.rule import RULE, CallRule, Example
+from ordain.core.policy.rule import COMMAND_KEYS, RULE, CallRule, Example
 from ordain.core.text.limit import INTEGER_MAX, string_fault
 from ordain.core.text.problem import closest
 
@@ -36,9 +36,12 @@ def read_rule(content: Mapping[str, Any]) -> tuple[CallRule, list[Fault]]:
     matches, matches_not = (tuple(_examples(key, content.get(key, []), faults)) for key in _KEYS[3:])
     if where:
         whole = [entry for entry in tools if entry in COMMANDS]
-        if whole:
-            detail = f"where goes with no command, and tools has {_listed(whole)}: commands are judged as a whole"
-            faults.append((detail, ("Make a rule of its own for them, without `where`.",)))
+        if whole and len(whole) < len(tools):
+            detail = f"tools has {_listed(whole)} beside other tools, and where asks other things of commands"
+            faults.append((detail, ("Make a rule of its own for commands.",)))
+        for name in where if whole and len(whole) == len(tools) else ():
+            if name not in COMMAND_KEYS:
+                faults.append((f"where.{name} is nothing to ask of a command", closest(name, COMMAND_KEYS)))
         others = [one for one in tools if one in OWN_ACTION_KINDS or one.startswith((AGENT, HANDLER))]
         if others:
             faults.append((f"where is about arguments of calls, and tools has {_listed(others)}", ()))
@@ -133,6 +136,8 @@ _SUCH_AS = """Such as 'mail:send {"to": "kim@example.com"}', or { tool = "mail:s
 def _example(value: Any) -> Example | str:
     """A call, or what is wrong with it."""
     if isinstance(value, str):
+        if value.startswith("$ "):
+            return Example(tool=SHELL.name, args={"command": value[2:]})
         tool, _, written = value.strip().partition(" ")
         args = _read_args(written) if written.strip() else {}
         if isinstance(args, str):

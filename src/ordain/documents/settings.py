@@ -17,6 +17,7 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
 from ordain.core.plan.words import read_duration, read_failure
 from ordain.core.policy.agent import AGENT_PRESETS, KINDS, MODEL_WORD, PROMPT_WORD, Agent
+from ordain.core.policy.fact import ALARMS, CommandFact
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import USER_SECTIONS, Settings
 from ordain.core.policy.tier import header_fault, read_address
@@ -378,6 +379,22 @@ def _rules(tree: dict[str, Any], problems: list[Problem]) -> dict[str, CallRule]
     return found
 
 
+def _commands(tree: dict[str, Any], problems: list[Problem]) -> dict[str, tuple[str, ...]]:
+    """Facts that count for a program whatever the table says: a workspace only makes it stricter."""
+    found = {}
+    for name, facts in tree.items():
+        unknown = [fact for fact in facts if fact not in _FACTS] if isinstance(facts, list) else [facts]
+        if not isinstance(facts, list) or not facts or unknown:
+            hints = closest(str(unknown[0])[:64], _FACTS) if unknown else ()
+            problems.append(_problem(f"commands.{name} must be a list of some of {', '.join(_FACTS)}", *hints))
+        else:
+            found[name] = tuple(facts)
+    return found
+
+
+_FACTS = [fact.value for fact in CommandFact if fact in ALARMS]
+
+
 def _named_sections(
     section: str, tree: dict[str, Any], keys: dict[str, Reader], problems: list[Problem]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -424,6 +441,7 @@ _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str,
     "tools": ("sources", _sources),
     "actions": ("actions", _actions),
     "rules": ("rules", _rules),
+    "commands": ("commands", _commands),
 }
 """Sections that hold a section for each name → the setting they make and how they are read."""
 

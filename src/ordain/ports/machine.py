@@ -5,7 +5,7 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -14,7 +14,8 @@ import msgspec
 from ordain.core.approval.approval import Moment
 from ordain.core.approval.signature import PublicKey, Signature
 from ordain.core.plan.value import Instant, RunId
-from ordain.core.policy.settings import UserSettings
+from ordain.core.policy.fact import LineFacts
+from ordain.core.policy.settings import Settings, UserSettings
 from ordain.core.policy.stop import StopOrder
 
 
@@ -40,6 +41,10 @@ class Host(Protocol):
 
     def home(self) -> str | None:
         """The home of this account, whatever the environment says."""
+        ...
+
+    def understanding(self, settings: Settings) -> Callable[[str], LineFacts]:
+        """What reads command lines by these settings. Nothing is loaded before it is asked, and it runs nothing."""
         ...
 
 

@@ -58,7 +58,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _in_force(self) -> SettingsInForce:
         self.refuse_unsigned()
         trusted = self.workspace.trusted
-        return in_force(trusted.text if trusted is not None else None, self.text)
+        found = in_force(trusted.text if trusted is not None else None, self.text)
+        understand = self.ports.host.understanding(found.settings)
+        return found._replace(settings=msgspec.structs.replace(found.settings, understand=understand))
 
     @cached_property
     def notices(self) -> tuple[Problem, ...]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from ordain.adapters.workspace.locate import read_regular
-from ordain.core.policy.settings import USER_FILE, UserSettings
+from ordain.core.policy.fact import LineFacts
+from ordain.core.policy.settings import USER_FILE, Settings, UserSettings
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.settings_in_force import read_user_settings
 
@@ -52,6 +53,21 @@ class LocalHost:
     def home(self) -> str | None:
         return account_home()
 
+    def understanding(self, settings: Settings) -> Callable[[str], LineFacts]:
+        return understanding(self._workspace, settings)
+
+
+def understanding(workspace: Path, settings: Settings) -> Callable[[str], LineFacts]:
+    """What reads command lines for a workspace. Nothing is loaded before it is asked: few verbs judge one."""
+    stricter = tuple((name, tuple(facts)) for name, facts in sorted(settings.commands.items()))
+
+    def read(text: str) -> LineFacts:
+        from ordain.adapters.process.command_reader import line_reader
+
+        return line_reader(workspace, stricter, settings.control)(text)
+
+    return read
+
 
 def account_home() -> str | None:
     """The home that the system has for this account, whatever the environment says."""
@@ -73,7 +89,7 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     data, fault, command = b"", "is not an absolute path", None
     if path.is_absolute():
         try:
-            data, fault = read_regular(path), _fault(path, (0, os.geteuid()), workspace) or ""
+            data, fault = read_regular(path), untrusted_because(path, workspace) or ""
         except OSError as error:
             fault = f"cannot be read: {os.strerror(error.errno or 0).lower()}"
         command = f"chmod go-w {path}" if fault == _WRITABLE else None
@@ -87,6 +103,11 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     if home is None or path.resolve() != Path(home, ".config", "ordain", USER_FILE).resolve():
         return msgspec.structs.replace(settings, robot_backup_outputs=False)
     return settings
+
+
+def untrusted_because(path: Path, workspace: Path | None) -> str | None:
+    """Why a file of the user's own cannot be believed; None where it can."""
+    return _fault(path, (0, os.geteuid()), workspace)
 
 
 def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str] = os.environ) -> str | None:

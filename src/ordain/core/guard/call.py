@@ -26,7 +26,8 @@ from ordain.core.plan.command import command_of
 from ordain.core.plan.model import Plan, Step, all_steps
 from ordain.core.plan.tool import COMMANDS, SHELL, ToolDefinition, tool_name, unbearable
 from ordain.core.plan.value import PlanId, RunId, StepId
-from ordain.core.policy.path_use import call_action, subject_of_call
+from ordain.core.policy.fact import CommandFact
+from ordain.core.policy.path_use import Subject, call_action, subject_of_call
 from ordain.core.policy.ruling import AllowList, Strict, quoted
 from ordain.core.policy.settings import Settings
 from ordain.core.text.limit import NAME_LENGTH_MAX
@@ -129,13 +130,14 @@ class Guard:
         self._everything = EVERYTHING in settings.guarded
         self._guarded = Strict([entry for entry in settings.guarded if entry != EVERYTHING], rules)
         self._open = AllowList(settings.open_calls, rules)
+        self._understand = settings.understand
 
     def judge(self, call: Call) -> Judged:
         """How a call stands."""
         for one in (self._deny, self._ask, self._guarded, self._open):
             one.begin_anew()
         bearable = not unbearable(call.args)
-        subject = subject_of_call(call.tool, call.args if bearable else {}, call.definition)
+        subject = subject_of_call(call.tool, call.args if bearable else {}, call.definition, self._understand)
         denied, may_be_denied, _ = self._deny.names(subject)
         if denied:
             return Judged(standing=CallStanding.DENIED, why=f"is denied: `[policy] deny` names {quoted(denied)}")
@@ -153,13 +155,22 @@ class Guard:
                 return _guarded(f"may be what `{where}` names{_listed(may_be_named)}")
         by_name, by_paths = self._open.vouching(subject)
         if by_name or by_paths:
-            return Judged(standing=CallStanding.OPEN, why=f"is open by {quoted(by_name or by_paths)}")
+            return Judged(standing=CallStanding.OPEN, why=f"is open by {quoted(by_name or by_paths)}{_label(subject)}")
         if call.definition is None:
             return _guarded(f"is guarded: {call.unknown}")
         if self._everything:
             why = "; ".join(("is guarded: nothing in `[guard] open` names it", *islice(self._open.nearly(subject), 3)))
             return Judged(standing=CallStanding.GUARDED, why=why, by_default=True)
         return Judged(standing=CallStanding.OPEN, why="is open: nothing guards it")
+
+
+def _label(subject: Subject) -> str:
+    """What to know of a command that is open."""
+    runs = subject.line is not None and any(one.fact is CommandFact.RUNS_WORKSPACE for one in subject.line.findings)
+    return f" ({RUNS_WORKSPACE})" if runs else ""
+
+
+RUNS_WORKSPACE = "runs code from the workspace, not contained at tier 0"
 
 
 def _listed(entries: set[str]) -> str:

@@ -119,7 +119,7 @@ def suggested(name: str, today: Today, opened: Sequence[str]) -> Suggestion | Un
     through = sum(one.count for one in openable)
     reads = f"[tools.{_key(server)}.effects]\n{_key(operation)} = {_text(EffectClass.READS.value)}"
     if server in COMMANDS:
-        why = "No command is told from another by its text: `shell` is open as a whole, or not at all."
+        why = "Commands are opened by `shell:reads` or a rule on facts; `ordain guard check` says what each does."
     elif today.was_denied:
         why = "It was denied."
     elif tool is None:

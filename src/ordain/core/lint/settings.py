@@ -27,6 +27,7 @@ from ordain.core.plan.tool import (
     operation_name,
     operations_of,
 )
+from ordain.core.policy.fact import facts_in_words
 from ordain.core.policy.path_use import AGENT, OWN_WORDS, PATH, Subject, subject_of_call
 from ordain.core.policy.rule import RULE, ArgumentConditions, CallRule, Example, Holds
 from ordain.core.policy.ruling import AllowList, Strict, quoted
@@ -241,7 +242,8 @@ def _rule_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> I
             for example in examples:
                 definition, faults = _called(example, settings, tools)
                 if definition is not None or _is_hosts(example.tool):
-                    subject, must = subject_of_call(example.tool, example.args, definition), key == "matches"
+                    must = key == "matches"
+                    subject = subject_of_call(example.tool, example.args, definition, settings.understand)
                     if letting or unused:
                         faults = [*faults, *_letting_fault(rule, subject, must, letting)]
                     if forbidding or unused:
@@ -310,7 +312,7 @@ def _why_not_let(rule: CallRule, subject: Subject) -> Iterator[str]:
     if not any(AllowList(rule.tools).vouching(subject)):
         yield f"{quoted(rule.tools)} would not let it through, whatever its arguments."
     elif subject.args is None:
-        yield "No command is let through by what it says."
+        yield from _why_no_command(rule, subject)
     else:
         if unnamed := ArgumentConditions(rule).unnamed(subject.args):
             yield f"It has {quoted(unnamed)}, named neither in `where` nor in `besides`."
@@ -319,12 +321,24 @@ def _why_not_let(rule: CallRule, subject: Subject) -> Iterator[str]:
             yield "What lets through is compared letter by letter, and `*` stands for no separator."
 
 
+def _why_no_command(rule: CallRule, subject: Subject) -> Iterator[str]:
+    line = subject.line
+    if line is None or line.strict is None:
+        yield "It has no strict reading: a program or an option is not known, or something is decided when it runs."
+    else:
+        named = rule.where.keys() | set(rule.besides)
+        alarms = sorted({fact.value for command in line.strict for fact in command.alarms} - named)
+        if alarms:
+            yield f"It {quoted(alarms)}, and the rule does not name that in `where` or `besides`."
+    yield f"What Ordain understands of it: {facts_in_words(line)}."
+
+
 def _why_not_meant(rule: CallRule, subject: Subject) -> Iterator[str]:
     surely, maybe, _ = Strict(rule.tools).names(subject)
     if not surely:
         yield f"{quoted(rule.tools)} {'may' if maybe else 'does not'} name it, whatever its arguments."
     elif subject.args is None:
-        yield "No command is known by what it says."
+        yield f"What Ordain understands of it: {facts_in_words(subject.line)}."
     else:
         yield from _unlike(rule, subject.args, lambda one, args: one.meant(args) is Holds.YES)
 

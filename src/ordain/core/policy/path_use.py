@@ -8,7 +8,8 @@ say, and looking is for others (`ports.Workspace.digests`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, item_name, nested_plan_of
+from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, contract_of, item_name, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, Handed, PathRead, PathWritten, parts
 from ordain.core.plan.tool import (
@@ -34,6 +35,7 @@ from ordain.core.plan.tool import (
 from ordain.core.plan.value import StepId
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
+from ordain.core.policy.fact import SHELL_READS, LineFacts, Risk
 from ordain.core.policy.program import WORKSPACE_WORD
 from ordain.core.policy.rule import RULE
 from ordain.core.policy.settings import Settings
@@ -159,9 +161,10 @@ def _decided(paths: Iterable[str], item: str) -> Iterator[str]:
 # --- Subject ---------------------------------------------------------------------------------------------------------
 # An effect with everything in it that an entry of a list can name: words, paths, arguments.
 
+Understand = Callable[[str], LineFacts]
 PATH, AGENT = "path:", "agent:"
 _DESTRUCTIVE = "destructive"
-OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, *OWN_ACTION_KINDS])
+OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, SHELL_READS, *OWN_ACTION_KINDS])
 """Words that mean something whatever tools there are."""
 VAGUE = frozenset(EffectClass)
 """Words that allow nothing destructive: that is allowed by its name or as `destructive`, by neither class nor path."""
@@ -195,29 +198,55 @@ class Subject(msgspec.Struct, frozen=True):
     about_paths: bool
     """The paths say what is done, so that allowing them can allow it."""
     args: Mapping[str, Any] | None = None
-    """What a tool is called with; None where it is no call, or a command, which nobody tells by its text."""
+    """What a tool is called with; None where it is no call, or a command."""
+    line: LineFacts | None = None
+    """What a command does; None where it is none, or nobody can tell."""
 
 
 def subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Iterator[Subject]:
     """Every effect of a plan, in the order of `planned_effects`."""
     for step, agent in with_agents(plan, settings):
         first, *contract = effects_of(step, tools, agent)
-        yield _subject(step, first, tools, agent)
+        yield _understood(_subject(step, first, tools, agent), _command_text(step.action), settings.understand)
         for effect in contract:
             words = _classes(effect) | {effect.tool}
-            yield Subject(effect=effect, words=words, surely=words, paths=(), about_paths=False)
+            subject = Subject(effect=effect, words=words, surely=words, paths=(), about_paths=False)
+            check = contract_of(step)
+            yield _understood(subject, check.command if check is not None else None, settings.understand)
 
 
-def subject_of_call(name: str, args: Mapping[str, Any], definition: ToolDefinition | None) -> Subject:
+def subject_of_call(
+    name: str, args: Mapping[str, Any], definition: ToolDefinition | None, understand: Understand | None = None
+) -> Subject:
     """A single call, as the step that it would be in a plan. Of a tool that nobody knows the worst is assumed, which
     lets nothing through: only its name does."""
     step = Step(id=StepId("call"), description=name, action=call_action(name, args), needs=())
     tools = {name: definition} if definition is not None else {}
     effect = next(effects_of(step, tools))
-    subject = _subject(step, effect, tools, "")
+    subject = _understood(_subject(step, effect, tools, ""), _command_text(step.action), understand)
     if definition is not None:
         return subject
     return msgspec.structs.replace(subject, surely=subject.surely - _classes(effect))
+
+
+def _command_text(action: Action) -> str | None:
+    """The line that an action runs, where that says everything about it: variables may make another of it."""
+    command = command_of(action)
+    if command is not None:
+        return command.command if not command.env else None
+    program = program_of(action)
+    return shlex.join(program.argv) if program is not None and not program.env else None
+
+
+def _understood(subject: Subject, text: str | None, understand: Understand | None) -> Subject:
+    """A command with what is known of it."""
+    if text is None or understand is None:
+        return subject
+    line = understand(text)
+    if line.risk is not Risk.READS:
+        return msgspec.structs.replace(subject, line=line)
+    reads = frozenset([SHELL_READS])
+    return msgspec.structs.replace(subject, line=line, words=subject.words | reads, surely=subject.surely | reads)
 
 
 def call_action(name: str, args: Mapping[str, Any]) -> CallTool:

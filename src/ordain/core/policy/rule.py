@@ -18,8 +18,10 @@ letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and
 one host; `**` stands for anything, and neither for a way out of a directory (`..`). And the call has no argument that
 is named neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
 
-Commands are never told apart by their text: to a rule with `where` no command is one it lets through, and every one
-may be one it forbids.
+Commands are told apart by facts (`core.policy.fact`), never by their text:
+`where = { program = "git", subcommand = "push", force = true }`. A rule forbids a line if it means one command in it,
+however that is found there. It lets a line through only by a strict reading, and only if it names every fact that
+raises an alarm. What cannot be read may be what it forbids.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import Any
 
 import msgspec
 
+from ordain.core.policy.fact import CommandFact, CommandFacts, LineFacts
 from ordain.core.text.secret import named_secrets
 
 RULE = "rule:"
@@ -86,10 +89,12 @@ class ArgumentConditions:
         self._forbidden = [(_folded(name), wanted) for name, wanted in self._where.items()]
         self._named = self._where.keys() | set(rule.besides)
 
-    def meant(self, args: Mapping[str, Any] | None) -> Holds:
-        """Whether a call is one that the rule forbids or asks about."""
+    def meant(self, args: Mapping[str, Any] | None, line: LineFacts | None = None) -> Holds:
+        """Whether a call, or a command line, is one that the rule forbids or asks about."""
         if not self._where:
             return Holds.YES
+        if line is not None:
+            return max((self._meant_command(command) for command in line.commands), default=Holds.MAYBE)
         if args is None:
             return Holds.MAYBE
         said: dict[str, list[Any]] = {}
@@ -98,6 +103,26 @@ class ArgumentConditions:
         return min(
             max((_meant(wanted, value) for value in said.get(name, ())), default=Holds.NO)
             for name, wanted in self._forbidden
+        )
+
+    def _meant_command(self, command: CommandFacts) -> Holds:
+        said, open_ended = command.keys(), CommandFact.UNKNOWN in command.facts
+        held = Holds.YES
+        for name, wanted in self._where.items():
+            value = said.get(name)
+            if value is None or not (_is_flag(wanted) or _meant(wanted, value) is not Holds.NO):
+                held = min(held, Holds.MAYBE if open_ended and not command.program else Holds.NO)
+            elif not _is_flag(wanted):
+                held = min(held, _meant(wanted, value))
+        return held
+
+    def vouched_command(self, command: CommandFacts) -> bool:
+        """Whether a command, by its strict reading, is one that the rule lets through."""
+        said = command.keys()
+        if not self._where or not command.strict or any(fact.value not in self._named for fact in command.alarms):
+            return False
+        return all(
+            name in said and (_is_flag(wanted) or _vouched(wanted, said[name])) for name, wanted in self._where.items()
         )
 
     def vouched(self, args: Mapping[str, Any] | None) -> bool:
@@ -115,10 +140,19 @@ class ArgumentConditions:
         return [name for name in args if name not in self._named] if self._where else []
 
 
+COMMAND_KEYS = ("program", "subcommand", "arguments", "through", *(fact.value for fact in CommandFact))
+"""What a rule can ask of a command."""
+
+
 # --- One argument ----------------------------------------------------------------------------------------------------
 
 _UNKNOWN = object()
 """In place of a value of which nothing can be told."""
+
+
+def _is_flag(wanted: tuple[_Text | _Equal, ...]) -> bool:
+    """Whether a rule asks that a fact holds, whatever it is about."""
+    return len(wanted) == 1 and isinstance(wanted[0], _Equal) and wanted[0].is_true
 
 
 def _meant(wanted: tuple[_Text | _Equal, ...], value: Any) -> Holds:
@@ -169,6 +203,7 @@ class _Equal:
     def __init__(self, value: Any) -> None:
         self._value = value
         self._number = isinstance(value, int | float) and not isinstance(value, bool)
+        self.is_true = value is True
 
     def meant(self, value: Any) -> Holds:
         if value is None or type(value) is type(self._value):

@@ -10,6 +10,8 @@ worst effect. Rules look at the registry and the plan's bytes, never at prose. A
 - `agent:NAME`, who performs a task (`choose`). It says nothing of the task's contract, which is a command;
 - `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
   paths that it does not name is not seen here;
+- `shell:reads`, for commands and contracts that only read, by a strict reading (`core/policy/command_facts.py`). No
+  other word says so: `reads` never means a command;
 - `rule:NAME`, for the calls that a rule of the settings means (`core/policy/rule.py`), by their arguments too.
 
 The same lists judge calls that agents make outside of any plan (`core/guard/call.py`), where entries may also name
@@ -38,6 +40,7 @@ from ordain.core.plan.model import Plan
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
+from ordain.core.policy.fact import SHELL_READS, LineFacts
 from ordain.core.policy.path_use import PATH, VAGUE, NamedPath, Subject, above, count, subjects
 from ordain.core.policy.rule import RULE, ArgumentConditions, CallRule, Holds
 from ordain.core.policy.settings import Settings
@@ -173,7 +176,7 @@ class Strict(_PolicyList[tuple[set[str], set[str]]]):
         sure_paths, may_paths = (paths, ()) if surely else ((), paths)
         for entry, (tools, conditions) in self._rules.items():
             sure, may, touched = tools.names(subject)
-            held = conditions.meant(subject.args) if sure or may else Holds.NO
+            held = conditions.meant(subject.args, subject.line) if sure or may else Holds.NO
             if sure and held is Holds.YES:
                 surely, sure_paths = surely | {entry}, (*sure_paths, *touched)
             elif held is not Holds.NO:
@@ -224,7 +227,22 @@ class AllowList(_PolicyList[set[str]]):
         for entry, (tools, conditions) in self._rules.items():
             if any(tools.vouching(subject)) and conditions.vouched(subject.args):
                 by_name.add(entry)
+        if not by_name and subject.line is not None:
+            by_name = self._by_commands(subject, subject.line)
         return (by_name, set()) if by_name else (by_name, self._by_paths(subject))
+
+    def _by_commands(self, subject: Subject, line: LineFacts) -> set[str]:
+        """The entries that vouch together for every command of a line, each by its strict reading."""
+        rules = [(entry, one) for entry, (tools, one) in self._rules.items() if any(tools.vouching(subject))]
+        found: set[str] = set()
+        for command in line.strict or ():
+            vouching = {entry for entry, one in rules if one.vouched_command(command)}
+            if command.only_reads and SHELL_READS in self._words:
+                vouching.add(SHELL_READS)
+            if not vouching:
+                return set()
+            found |= vouching
+        return found
 
     def nearly(self, subject: Subject) -> Iterator[str]:
         """The rules that would let an effect through but for its arguments, and for which; of those only what a rule

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from ordain.core.plan.failure import Abort, FailurePolicy
 from ordain.core.plan.tool import ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
+from ordain.core.policy.fact import LineFacts
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
@@ -119,6 +120,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     rules: Mapping[str, CallRule] = {}
     """What lists may name as `rule:NAME`."""
+    commands: Mapping[str, tuple[str, ...]] = {}
+    """By program, facts that count whatever the table of programs says (`core.policy.program_table`)."""
+    understand: Callable[[str], LineFacts] | None = None
+    """What reads command lines, where there is something that does; no file says it."""
     guard_mode: str = "observe"
     """Whether guarded calls outside of a plan are only noted (`observe`) or refused (`enforce`)."""
     guarded: tuple[str, ...] = ("*",)

@@ -17,6 +17,7 @@ from ordain.core.plan.model import Step
 from ordain.core.plan.refs import as_variable, literal
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.value import StepId
+from ordain.core.policy.fact import Risk
 from ordain.core.run.budget import time_left_ms
 from ordain.core.run.schedule import effect_class
 from ordain.core.run.spending import read_usage, sound_usage
@@ -113,7 +114,7 @@ async def run_command(
         # What others refer to is what it gives, not what it says on the side.
         errors_apart=handler or run.state.written_name(step.id) in run.results.referred,
         stdin=stdin,
-        writes=step.writes or None,
+        writes=() if not given and not handler and only_reads(run, text) else step.writes or None,
         network=step.network is True,
     )
     finished = await shell.run(command)
@@ -211,6 +212,12 @@ async def call_within(run: RunContext, step: Step, call: Coroutine[Any, Any, Too
 
 
 # --- What was seen -----------------------------------------------------------------------------------------------
+
+
+def only_reads(run: RunContext, text: str) -> bool:
+    """Whether a command only reads by a strict reading: at tier 1 it is held to that."""
+    understand = run.settings.understand if run.limits.tier else None
+    return understand is not None and understand(text).risk is Risk.READS
 
 
 async def _find_hidden(run: RunContext, whole: Whole | None) -> Spans | None:

@@ -7,6 +7,7 @@ import click
 from ordain.interfaces.cli.main import LazyCommands
 
 _COMMANDS = {
+    "check": ("cmd_guard_check", "Say what a command does, and what the guard answers."),
     "hook": ("cmd_guard_host", "Answer the hook of an agent's host."),
     "install": ("cmd_guard_host", "Have an agent's host ask before every call."),
     "report": ("cmd_guard_report", "Tell what was called, and what could be open."),

@@ -61,13 +61,18 @@ def config(session: Session) -> int:
     settings, digest, notices = session.app.workspace.settings()
     trusted = session.app.workspace.workspace_state().trusted
     given = keys_set(trusted.text.encode()) if trusted is not None else frozenset()
-    tree, names = msgspec.to_builtins(settings), key_names()
+    tree, names = msgspec.to_builtins(msgspec.structs.replace(settings, understand=None)), key_names()
     narrowed = digest.endswith("narrowed")
     values = {
         key: SettingValue(value=tree[setting], source=_source(key, key in given, narrowed))
         for key, setting in names.items()
     }
-    for name, named in (("agents", settings.agents), ("tools", settings.sources), ("rules", settings.rules)):
+    for name, named in (
+        ("agents", settings.agents),
+        ("tools", settings.sources),
+        ("rules", settings.rules),
+        ("commands", settings.commands),
+    ):
         values |= {
             f"{name}.{one}": SettingValue(value=msgspec.to_builtins(it), source="trusted") for one, it in named.items()
         }

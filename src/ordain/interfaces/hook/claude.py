@@ -2,7 +2,7 @@
 
 What is open gets no answer at all: a yes of ours would stand above the permissions that its user has set. What is not
 is refused with the reason and the way to a plan, where the rules are enforced. Nothing that goes wrong here lets a call
-through: it is refused too, unless the rules are known to be only observed. A command is not judged by its text.
+through: it is refused too, unless the rules are known to be only observed. Commands are judged by what they do.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import msgspec.inspect
 from ordain.core.guard.report import WatchReport
 from ordain.core.lineage.decision import Asked
 from ordain.core.plan.model import Plan
+from ordain.core.policy.fact import CheckedCommands
 from ordain.core.policy.stop import StopReport
 from ordain.core.report.brief import Arbitration, Brief
 from ordain.core.report.report import AttemptOutput, PlanLine, RunReport, SignalReport, ToldPrompt
@@ -102,6 +103,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "explain": (PageResult,),
     "mcp token": (ClientsResult,),
     "guard report": (WatchReport,),
+    "guard check": (CheckedCommands,),
     "guard hook": (HookResult,),
     "guard install": (InstallResult,),
     "skill": (SkillResult,),

@@ -1,0 +1,426 @@
+"""What a command line does, as far as that can be known: facts, and one word for its risk.
+
+Two uses, kept apart. An alarm may rest on any fact, even on a guess: a word in the arguments of an unknown program, a
+statement in the text that an interpreter gets. A command counts as one that only reads after a strict reading alone
+(`read_strictly`): known programs, literal words, known options, no substitution, nothing written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from posixpath import normpath
+
+import msgspec
+
+from ordain.core.policy.command_guess import (
+    FETCHERS,
+    INTERPRETERS,
+    SQL_CLIENTS,
+    fetched_files,
+    guesses,
+    guesses_in,
+    guesses_of_sql,
+    is_secret_path,
+    may_run,
+    runs_hidden,
+    runs_input,
+    runs_unknown,
+    secrets_named,
+)
+from ordain.core.policy.fact import ALARMS, CommandFact, CommandFacts, FactNote, LineFacts
+from ordain.core.policy.program import ASSIGNMENT, Words, bare
+from ordain.core.policy.program_table import ProgramTable
+from ordain.core.policy.script import Pipeline, Script, Simple, SimpleCommand, everywhere
+from ordain.core.policy.settings import SECRET_NAMES
+from ordain.core.policy.sorted_words import SortedWords
+from ordain.core.policy.strict_command import read_strictly
+from ordain.core.text.control import is_control
+from ordain.core.text.secret import may_name
+
+Read = Callable[[str], Script | None]
+"""Takes a shell text apart; None where it cannot."""
+LINE_MAX = 16_384
+"""How long a line may be that is looked at; a longer one is unknown."""
+_DEPTH_MAX = 4
+_REMEMBERED = 4096
+
+
+_UNKNOWN = LineFacts(commands=(CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),)),))
+
+
+class FactReader:
+    """Reads command lines with a table. `root` is the workspace's path, `read` takes texts apart."""
+
+    def __init__(self, table: ProgramTable, read: Read, root: str = "", control: Sequence[str] = ()) -> None:
+        self._table, self._read, self._root, self._control = table, read, root.rstrip("/"), control
+        self._known_words: dict[tuple[Words, str | None, int], CommandFacts] = {}
+
+    def line(self, text: str) -> LineFacts:
+        """What a line does."""
+        if len(text) > LINE_MAX or len(text.encode("utf-8", "surrogatepass")) > LINE_MAX:
+            return _UNKNOWN
+        read = read_strictly(text)
+        if read is None:
+            return LineFacts(commands=tuple(_with_inner(self._text(text, 0))))
+        # Nothing is hidden in it, so no parser is needed.
+        found = tuple(map(self.command, read.commands))
+        more = (*self._joined(read.commands, read.pipelines, text), *secrets_named(text))
+        strict = found if all(one.strict for one in found) and not more else None
+        if more:
+            found += (CommandFacts(program="", findings=more),)
+        return LineFacts(commands=tuple(_with_inner(found)), strict=strict)
+
+    # --- A script ----------------------------------------------------------------------------------------------------
+
+    def _text(self, text: str, depth: int) -> Iterator[CommandFacts]:
+        """What a shell text does."""
+        text = _TIMED.sub(r"\1", _HOME.sub(_OUTSIDE_HOME, _HERE.sub(self._root or ".", text)))
+        script = self._read(text)
+        if script is None:
+            yield CommandFacts(
+                program="", findings=(*guesses(text), *secrets_named(text), FactNote(CommandFact.UNKNOWN))
+            )
+            return
+        for one in script.commands:
+            yield self.command(one, depth)
+        pipelines = tuple(
+            tuple(stage.words if isinstance(stage, Simple) else () for stage in statement.stages)
+            for statement in everywhere(script.statements)
+            if isinstance(statement, Pipeline)
+        )
+        more = [*self._joined(script.commands, pipelines, text), *secrets_named(text)]
+        if more:
+            yield CommandFacts(program="", findings=tuple(more))
+
+    def _joined(
+        self, commands: Sequence[SimpleCommand], pipelines: Sequence[Sequence[Words]], text: str
+    ) -> Iterator[FactNote]:
+        """What commands do together: `curl … | sh`, `bash <(curl …)`, `curl -o a … && sh a`, `echo … | psql`."""
+        inner = [(one, self._innermost(one.words)) for one in commands if one.words]
+        fetching = any(words and words[0] in FETCHERS for _, words in inner)
+        for stages in pipelines:
+            fetched = False
+            for at, words in enumerate(map(self._innermost, stages)):
+                if at and words and runs_input(words):
+                    yield FactNote(CommandFact.RUNS_DOWNLOADED if fetched else CommandFact.HIDDEN, str(words[0]))
+                fetched = fetched or (bool(words) and words[0] in FETCHERS)
+        fed = bool(pipelines) or "<<" in text
+        if fed and any(words and words[0] in INTERPRETERS for _, words in inner):
+            yield from guesses(text)
+        yield from (FactNote(CommandFact.DELETES, found[1]) for found in _EMPTIED.finditer(text))
+        if found_bomb := _BOMB.search(text):
+            yield FactNote(CommandFact.HIDDEN, found_bomb[0])
+        if fed and any(words and words[0] in SQL_CLIENTS for _, words in inner):
+            yield from guesses_of_sql(text)
+        files: set[str] = set()
+        for one, words in inner:
+            if not words:
+                continue
+            if words[0] in SQL_CLIENTS and one.inputs:
+                yield FactNote(CommandFact.REMOTE, str(one.inputs[0] or "…"))
+            if words[0] in FETCHERS:
+                files |= {file.removeprefix("./") for file in (*one.outputs, *fetched_files(words)) if file}
+            elif words[:2] == ("git", "clone"):
+                files |= {word.removeprefix("./") for word in words[2:] if word is not None}
+            elif fetching and runs_unknown(words):
+                yield FactNote(CommandFact.RUNS_DOWNLOADED, str(words[0]))
+            else:
+                if runs_hidden(words):
+                    yield FactNote(CommandFact.HIDDEN, str(words[0]))
+                run = [word for word in (*may_run(words), one.words[0]) if word is not None]
+                run += [f"{one.directory}/{word}" for word in run if one.directory and "/" in word]
+                for word in run:
+                    if any(word.removeprefix("./") == file or word.startswith(f"{file}/") for file in files):
+                        yield FactNote(CommandFact.RUNS_DOWNLOADED, word)
+
+    def _innermost(self, words: Words) -> Words:
+        """The words of what is started in the end, its name without a directory."""
+        for _ in range(8):
+            if not words or words[0] is None:
+                return words
+            words = (_name(words[0]), *words[1:])
+            base = self._table.base(str(words[0]))
+            if base is None or "command" not in base.operands:
+                return words
+            call = SortedWords(self._table, words)
+            inner = call.inner()
+            if not inner:
+                return words
+            words = inner
+        return words
+
+    # --- A command -----------------------------------------------------------------------------------------------
+
+    def command(self, one: SimpleCommand, depth: int = 0) -> CommandFacts:
+        """What a simple command does, with its redirections."""
+        findings: list[FactNote] = []
+        for file in one.inputs:
+            findings += self._path(CommandFact.READS, file, one.directory)
+        for file in one.outputs:
+            findings += self._path(CommandFact.WRITES, file, one.directory)
+        if not one.words:
+            return CommandFacts(program="", findings=tuple(findings), strict=not one.outputs)
+        if one.words == (None,) and one.handed:  # a place that the reader could not read
+            return CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),))
+        facts = self.words(one.words, one.directory, depth)
+        risky = [f"{name}=" for name, _ in one.assignments if _LOADS.match(name)]
+        findings += [FactNote(CommandFact.UNKNOWN, name) for name in risky]
+        findings += [FactNote(CommandFact.HIDDEN, name) for name in risky if _INJECTS.match(name)]
+        return msgspec.structs.replace(facts, findings=_once((*facts.findings, *findings)))
+
+    def words(self, words: Words, directory: str | None = "", depth: int = 0) -> CommandFacts:
+        """What a program does that is started with these words. Agents write the same commands again and again."""
+        key = words, directory, depth
+        if key not in self._known_words:
+            if len(self._known_words) >= _REMEMBERED:
+                self._known_words.clear()
+            self._known_words[key] = self._of_words(words, directory, depth)
+        return self._known_words[key]
+
+    def _of_words(self, words: Words, directory: str | None, depth: int) -> CommandFacts:
+        if words[0] is None:
+            notes = (FactNote(CommandFact.UNKNOWN), FactNote(CommandFact.HIDDEN), *guesses_in(words))
+            return CommandFacts(program="", findings=notes)
+        name = _name(words[0])
+        own = "/" in words[0] and not words[0].startswith(("/usr/", "/bin/", "/sbin/", "/opt/homebrew/"))
+        if name not in self._table:
+            facts = self._unknown(words, directory)
+        elif own:
+            known = self._known((name, *words[1:]), directory, depth)
+            notes = (
+                FactNote(CommandFact.UNKNOWN, words[0]),
+                *self._path(CommandFact.RUNS_WORKSPACE, words[0], directory),
+            )
+            facts = msgspec.structs.replace(known, findings=_once((*known.findings, *notes)), strict=False)
+        else:
+            facts = self._known((name, *words[1:]), directory, depth)
+        added = tuple(FactNote(fact, name) for fact in self._table.added(name))
+        if added:
+            facts = msgspec.structs.replace(facts, findings=_once((*facts.findings, *added)), strict=False)
+        return facts
+
+    def _unknown(self, words: Words, directory: str | None) -> CommandFacts:
+        """A program that the table does not have: what its words suggest."""
+        program = str(words[0])
+        findings = [FactNote(CommandFact.UNKNOWN, program), *guesses_in(words)]
+        if not program.isascii() or any(sign in program for sign in "{},$`*?"):
+            findings.append(FactNote(CommandFact.HIDDEN, program))
+        if "/" in program:
+            findings += self._path(CommandFact.RUNS_WORKSPACE, program, directory)
+        for word in words[1:]:
+            if word is not None and is_secret_path(word.partition("=")[2] or word):
+                findings.append(FactNote(CommandFact.CREDENTIALS, word))
+        arguments = tuple(word for word in words[1:] if word is not None)
+        return CommandFacts(program=_name(program), arguments=arguments, findings=_once(findings))
+
+    def _known(self, words: Words, directory: str | None, depth: int) -> CommandFacts:
+        call = SortedWords(self._table, words)
+        findings = [FactNote(fact) for fact in call.entry.does]
+        strict = call.strict
+        inner: CommandFacts | None = None
+        found_inside: list[CommandFacts] = []
+        for role, word, rest in call.roles():
+            if role in ("command", "shell", "remote", "env") and depth >= _DEPTH_MAX:
+                strict = False
+                findings.append(FactNote(CommandFact.UNKNOWN, call.title))
+            elif role == "command":
+                inner = self._inner(rest, directory, depth)
+            elif role in ("shell", "remote"):
+                strict = False
+                text = " ".join(one if one is not None else "$UNKNOWN" for one in rest)
+                found_inside += self._handed(text, depth)
+                if role == "remote":
+                    findings.append(FactNote(CommandFact.REMOTE))
+            else:
+                found, sure = self._operand(role, word, directory, call.program)
+                findings += found
+                strict = strict and sure
+                if role == "script" and word is not None and _name(word) in self._table and depth < _DEPTH_MAX:
+                    found_inside.append(self.words((_name(word), *rest), directory, depth + 1))
+        for started in call.started:
+            facts = self._inner(started, directory, depth) if depth < _DEPTH_MAX else None
+            strict = False
+            found_inside.append(facts or CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),)))
+        if call.entry.downloads and inner is not None and inner.program not in self._table:
+            findings.append(FactNote(CommandFact.RUNS_DOWNLOADED, inner.program))
+        further = list(call.further())
+        if any("in_place" in tokens for tokens, _, _ in further):
+            read = (word for role, word, _ in call.roles() if role == "reads")
+            findings += [note for word in read for note in self._path(CommandFact.WRITES, word, directory)]
+        calming = {token for tokens, _, _ in further for token in tokens if token in ("!", "!!")}
+        if any(option in ("--help", "-help", "--version") for option, _ in call.options):
+            calming.add("!!")
+        if calming:
+            findings = [one for one in findings if one.fact not in ALARMS]
+        for tokens, named, value in further:
+            for token in tokens:
+                if token in ("!", "!!", "in_place"):
+                    continue
+                if token.endswith("@"):
+                    role = token[:-1]
+                    if role in ("shell", "command"):
+                        found_inside += self._handed(value or "$UNKNOWN", depth)
+                        strict = False
+                    else:
+                        found, sure = self._operand(role, value, directory, call.program)
+                        findings += found
+                        strict = strict and sure
+                else:
+                    findings.append(FactNote(CommandFact(token), named))
+        findings += [note for one in found_inside for note in one.findings]
+        if "!!" in calming:
+            findings = [one for one in findings if one.fact not in ALARMS]
+        if inner is not None:
+            return msgspec.structs.replace(
+                inner,
+                through=(call.title, *inner.through),
+                findings=_once((*inner.findings, *findings)),
+                strict=inner.strict and strict and call.entry.transparent,
+                inner=(*inner.inner, *found_inside),
+            )
+        return CommandFacts(
+            program=call.program,
+            subcommand=call.subcommand,
+            arguments=tuple(word for word in call.arguments if word is not None),
+            findings=_once(findings),
+            strict=strict,
+            inner=tuple(found_inside),
+        )
+
+    def _inner(self, words: Words, directory: str | None, depth: int) -> CommandFacts | None:
+        while words and words[0] is not None and ASSIGNMENT.match(words[0]):
+            words = words[1:]
+        if not words:
+            return None
+        return self.words(words, directory, depth + 1)
+
+    def _handed(self, text: str, depth: int) -> Iterator[CommandFacts]:
+        """The commands of a text that a command hands to a shell."""
+        if depth >= _DEPTH_MAX:
+            yield CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),))
+        else:
+            yield from self._text(text, depth + 1)
+
+    def _operand(self, role: str, word: str | None, directory: str | None, program: str) -> tuple[list[FactNote], bool]:
+        """What an operand in a role means, and whether that is sure."""
+        match role:
+            case "reads" | "writes" | "deletes" | "permissions":
+                findings = list(self._path(CommandFact(role), word, directory))
+                return findings, word is not None and self._is_plain(word, directory)
+            case "host":
+                return [FactNote(CommandFact.NETWORK, _host(word))], word is not None
+            case "filter":
+                harmless = _FILTERS.get(_FILTER_NAMES.get(program, ""))
+                if word is not None and harmless is not None and harmless.fullmatch(word):
+                    return [], True
+                notes = [*guesses(word or ""), FactNote(CommandFact.UNKNOWN)]
+                return [*notes, *([FactNote(CommandFact.OUTSIDE)] if _FILTER_WRITES.search(word or "") else [])], False
+            case "script":
+                return list(self._path(CommandFact.RUNS_WORKSPACE, word, directory)), word is not None
+            case "code" | "sql":
+                if role == "sql":
+                    found = guesses_of_sql(word or "")
+                    local = program in _FILE_DATABASES
+                    return [one for one in found if not local or one.fact is not CommandFact.REMOTE], False
+                return [*guesses(word or ""), FactNote(CommandFact.RUNS_WORKSPACE)], False
+            case "env":
+                secret = word is not None and may_name(word, SECRET_NAMES)
+                return [FactNote(CommandFact.CREDENTIALS, word or "…")] if secret else [], word is not None
+            case _:
+                return [], word is not None
+
+    # --- Paths -----------------------------------------------------------------------------------------------------
+
+    def _path(self, fact: CommandFact, path: str | None, directory: str | None) -> Iterator[FactNote]:
+        """A fact about a path, and what else follows from where it leads."""
+        if path is None:
+            yield FactNote(fact, "…")
+            return
+        if path in _STREAMS:
+            return
+        shown = path[1:] if path.startswith(_OUTSIDE_HOME) else path
+        yield FactNote(fact, shown)
+        if is_secret_path(path) and fact is not CommandFact.RUNS_WORKSPACE:
+            yield FactNote(CommandFact.CREDENTIALS, shown)
+        if fact in (CommandFact.READS, CommandFact.RUNS_WORKSPACE):
+            return
+        inside = self._inside(path, directory)
+        if inside is None:
+            if not _SCRATCH.match(path):
+                yield FactNote(CommandFact.OUTSIDE, shown)
+            if path.startswith("/dev/"):
+                yield FactNote(CommandFact.IRREVERSIBLE, shown)
+        elif is_control(inside, self._control):
+            yield FactNote(CommandFact.OUTSIDE, shown)
+
+    def _inside(self, path: str, directory: str | None) -> str | None:
+        """A path as the workspace has it; None where it leads out of it, or may."""
+        if path.startswith("~") or directory is None:
+            return None
+        full = normpath(f"{directory}/{path}" if directory and not path.startswith("/") else path)
+        if full.startswith("/"):
+            if not self._root or not f"{full}/".startswith(f"{self._root}/"):
+                return None
+            full = full[len(self._root) + 1 :] or "."
+        return None if full == ".." or full.startswith("../") else full
+
+    def _is_plain(self, path: str, directory: str | None) -> bool:
+        """Whether a path is known to be one that may be read by a strict reading: of the workspace, or of the system's
+        public files."""
+        if is_secret_path(path):
+            return False
+        return (
+            path in _STREAMS or self._inside(path, directory) is not None or _PUBLIC.match(normpath(path)) is not None
+        )
+
+
+_HOME = re.compile(r"(?<![\w.~/'-])~(?=/|\s|\Z)|\$HOME\b|\$\{HOME\}")
+_OUTSIDE_HOME = "/~"
+_HERE = re.compile(r"\$PWD\b|\$\{PWD\}|\$\(pwd\)|`pwd`")
+_ADDRESS = r"(?:\d+|\$|/[^/\n]*/)"
+_SED = rf"(?:{_ADDRESS}(?:,\+?{_ADDRESS})?!?)?\s*(?:[pdq=]|s/[^/\n]*/[^/\n]*/[gpIi\d]*)?\s*"
+_FILTERS = {
+    "sed": re.compile(rf"{_SED}(?:;{_SED})*"),
+    "awk": re.compile(r"(?!.*(?:system|getline|ENVIRON))[^|>@]*", re.DOTALL),
+    "jq": re.compile(r"(?!.*(?:\benv\b|ENV|include|import))[^@]*", re.DOTALL),
+}
+_FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk": "awk", "jq": "jq", "gojq": "jq"}
+"""The texts of filters that start nothing, write nothing and look into no environment."""
+_FILTER_WRITES = re.compile(r"(?:\bw|/w|>)\s*\"?(?:/(?!dev/(?:null|std)|tmp/)|~)\S")
+_FILE_DATABASES = ("sqlite3", "sqlite", "duckdb", "litecli")
+_STREAMS = frozenset(["-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"])
+_SCRATCH = re.compile(r"/(?:var/)?tmp(?:/|\Z)|/dev/shm/")
+_PUBLIC = re.compile(
+    r"/(?:usr|bin|lib|lib64|opt)(?:/|\Z)|/etc/(?:os-release|debian_version)\Z|/proc/(?:cpuinfo|meminfo)\Z"
+)
+_LOADS = re.compile(
+    r"(?:LD_|DYLD_|PATH\Z|IFS\Z|BASH_ENV\Z|ENV\Z|PYTHON(?:PATH|STARTUP|HOME)|NODE_OPTIONS|PERL5|RUBY|GIT_)"
+)
+"""Variables that decide what a program loads or starts."""
+_INJECTS = re.compile(r"LD_|DYLD_|BASH_ENV=|ENV=|PERL5OPT|PYTHONSTARTUP|GIT_(?:SSH|EXTERNAL|PAGER|EDITOR|EXEC)")
+_EMPTIED = re.compile(r"(?:\A|[;&|\n]|\bthen\b|\bdo\b)\s*(?::|true)?\s*>\|?\s*(?![>&])(?!/dev/)([^\s>&|;]+)")
+_TIMED = re.compile(r"(\A|[;&|\n]\s*)time\s+(?=[({])")
+_BOMB = re.compile(r":\(\)\s*\{|PATH=[\"']?/tmp\b")
+
+
+def _name(word: str) -> str:
+    """The name of a program without its directory."""
+    return bare(word).rpartition("/")[2] or word
+
+
+def _host(word: str | None) -> str:
+    if word is None:
+        return "…"
+    found = re.match(r"(?:[a-z+]+://)?(?:[^/@]*@)?([^/:?#]+)", word, re.IGNORECASE)
+    return found[1] if found is not None else word
+
+
+def _with_inner(commands: Iterable[CommandFacts]) -> Iterator[CommandFacts]:
+    for one in commands:
+        yield one
+        yield from _with_inner(one.inner)
+
+
+def _once(findings: Sequence[FactNote] | Iterator[FactNote]) -> tuple[FactNote, ...]:
+    return tuple(dict.fromkeys(findings))

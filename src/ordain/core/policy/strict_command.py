@@ -1,0 +1,84 @@
+"""The strict reading of a command line: a small grammar in which nothing can be hidden.
+
+Commands of literal words, joined by `|`, `&&`, `||` and `;`; quotes around text in which the shell expands nothing; and
+the redirections that write nowhere: `2>&1`, `>/dev/null`. Everything else has no strict reading: expansions,
+substitutions, patterns, assignments, groups, background, comments, here-documents, line ends, and letters beyond ASCII
+outside of quotes. This reader is pure and small on purpose: what it accepts, bash reads in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ordain.core.policy.program import ASSIGNMENT, Words
+from ordain.core.policy.script import RESERVED, SimpleCommand
+
+_TOKEN = re.compile(
+    r"""[ \t]*(?:
+      (?P<void>[012]?>(?:&[12](?=[\s|&;]|\Z)|[ ]?/dev/null(?=[\s|&;]|\Z)))
+    | (?P<join>\|\||&&|;|\|(?!&))
+    | (?P<word>(?:[A-Za-z0-9_./,:=@%+^~-]|'[^'\x00-\x08\x0b-\x1f\x7f]*'|"[^"$`\\!\x00-\x08\x0b-\x1f\x7f]*")+)
+    )""",
+    re.VERBOSE,
+)
+_TILDE = re.compile(r"(?<![A-Za-z0-9_^/.-])~")
+"""A home; behind a letter or a digit it is a sign like any other: `HEAD~1`."""
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+class StrictLine(NamedTuple):
+    """A line by its strict reading."""
+
+    commands: tuple[SimpleCommand, ...]
+    pipelines: tuple[tuple[Words, ...], ...]
+    """The words of those that are joined by `|`."""
+
+
+def read_strictly(text: str) -> StrictLine | None:
+    """A line of literal commands; None where it has no strict reading."""
+    commands: list[SimpleCommand] = []
+    pipelines: list[list[Words]] = [[]]
+    words: list[str] = []
+    at, text, wanted = 0, text.strip(" \t\n"), True
+    directory: str | None = ""
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None or found.end() == at:
+            return None
+        at = found.end()
+        if (word := found["word"]) is not None:
+            if "'" in word or '"' in word:
+                if not words or _TILDE.search(_QUOTED.sub("''", word)):
+                    return None
+                word = _QUOTED.sub(lambda one: one[1] if one[1] is not None else one[2], word)
+            elif _TILDE.search(word) or (not words and (word in RESERVED or ("=" in word and ASSIGNMENT.match(word)))):
+                return None
+            words.append(word)
+            wanted = False
+        elif found["join"] is not None:
+            if not words:
+                return None
+            commands.append(SimpleCommand(tuple(words), directory=directory))
+            pipelines[-1].append(tuple(words))
+            if found["join"] != "|":
+                pipelines.append([])
+            directory = _moved(words, directory, found["join"])
+            words, wanted = [], found["join"] != ";"
+        elif not words:
+            return None
+    if words:
+        commands.append(SimpleCommand(tuple(words), directory=directory))
+        pipelines[-1].append(tuple(words))
+    if not commands or wanted:
+        return None
+    return StrictLine(tuple(commands), tuple(tuple(each) for each in pipelines if len(each) > 1))
+
+
+def _moved(words: list[str], directory: str | None, join: str) -> str | None:
+    """The directory of the next command: what follows `cd DIRECTORY &&` is in it, everything else is not known."""
+    if words[0] not in ("cd", "pushd", "popd"):
+        return directory
+    if words[0] != "cd" or join != "&&" or len(words) != 2 or words[1].startswith("-") or directory is None:
+        return None
+    return words[1] if words[1].startswith("/") or not directory else f"{directory}/{words[1]}"
