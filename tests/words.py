@@ -23,7 +23,7 @@ _HOMES: dict[str, str] = {
     "ordain.adapters.process.bash": "BashShell",
     "ordain.adapters.process.host": "program_path understanding user_settings",
     "ordain.adapters.process.outside": "CommandNotifier our_python started",
-    "ordain.adapters.process.process": "SERVERS all_processes children_of_us mark_of with_descendants",
+    "ordain.adapters.process.process": "SERVERS all_processes children_of_us end_executors mark_of with_descendants",
     "ordain.adapters.process.shell_text": "PARSED_BYTES_MAX ShellText",
     "ordain.adapters.process.spool": "Spool USAGE_BYTES_MAX",
     "ordain.adapters.sandbox.bubblewrap": "no_sockets",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.twins.workspace import MemoryStopSwitch
-from tests.words import StopFiles, StopOrder, read_stops, shelf_path, stopped_problem
+from tests.words import StopFiles, StopOrder, end_executors, read_stops, shelf_path, stopped_problem
 
 HERE, ALL = StopOrder(by="kim", reason="odd"), StopOrder(by="ana", everywhere=True)
 
@@ -15,7 +15,7 @@ HERE, ALL = StopOrder(by="kim", reason="odd"), StopOrder(by="ana", everywhere=Tr
 def switch(request, tmp_path, monkeypatch):
     monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
     (tmp_path / "ws").mkdir()
-    return StopFiles(tmp_path / "ws", "boot") if request.param == "files" else MemoryStopSwitch()
+    return StopFiles(tmp_path / "ws", "boot", end_executors) if request.param == "files" else MemoryStopSwitch()
 
 
 def test_it_is_off_until_somebody_turns_it_on_and_the_first_is_told(switch):

@@ -50,6 +50,7 @@ from ordain.records.records import (
 from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:
+    from ordain.app.prompt import Prompts
     from ordain.core.report.brief import Arbitration
     from ordain.core.report.simulation import Simulation
 
@@ -350,9 +351,14 @@ class PlanVerbs:
 
     async def prompt_of(self, plan: Plan, step: str) -> ToldPrompt:
         """What the agent of a step of a plan would be told now."""
+        return await self.prompts.foreseen(plan, step)
+
+    @property
+    def prompts(self) -> Prompts:
+        """What agents are told."""
         from ordain.app.prompt import Prompts  # few look at prompts
 
-        return await Prompts(self._here).foreseen(plan, step)
+        return Prompts(self._here)
 
 
 _UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)

@@ -181,11 +181,9 @@ class RunVerbs:
 
     def prompt_told(self, ref: str, step: str, attempt: int | None = None) -> ToldPrompt:
         """What the agent of a step of a run was told, in this attempt or in the last one."""
-        from ordain.app.prompt import Prompts  # few look at prompts
-
         run_id = self._records.find_run(ref)
         self._refuse_unknown_step(self._records.run(run_id)[0], step)
-        return Prompts(self._here).told(run_id, StepId(step), attempt)
+        return self._plans.prompts.told(run_id, StepId(step), attempt)
 
     @property
     def carries_out(self) -> RunId | None:

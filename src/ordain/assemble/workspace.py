@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.ledger.backup import FileArchive
@@ -18,7 +18,7 @@ from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.host import LocalHost
 from ordain.adapters.process.outside import CommandNotifier
-from ordain.adapters.process.process import weaknesses
+from ordain.adapters.process.process import end_executors, weaknesses
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.adapters.state.client_token import FileClients
 from ordain.adapters.state.directory import (
@@ -51,6 +51,9 @@ from ordain.ports.machine import Clients
 from ordain.ports.ports import Ports
 from ordain.ports.tool import Upstreams
 from ordain.records.records import WORKSPACE_STREAM, Records
+
+if TYPE_CHECKING:
+    from ordain.adapters.ledger.sqlite import SqliteLedger
 
 
 def open_workspace(
@@ -103,9 +106,7 @@ def _open(
         return workspace_directory(state_directory(os.environ, workspace), workspace)
 
     def open_ledger() -> Ledger:
-        from ordain.adapters.ledger.sqlite import SqliteLedger  # apsw is not needed for linting
-
-        return SqliteLedger.open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
+        return _sqlite().open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
 
     def empty_ledger() -> Ledger:
         state_directory(os.environ, workspace)  # refused where a real one would be
@@ -138,9 +139,9 @@ def _open(
         copies=WorkspaceCopies(workspace),
         logs=WorkspaceStepLogs(workspace),
         secrets=KnownSecrets(),
-        archive=FileArchive(lambda: shelf() / LEDGER),
+        archive=FileArchive(lambda: shelf() / LEDGER, lambda path: _sqlite().open(path)),
         sightings=SightingLog(shelf),
-        stop_switch=StopFiles(workspace, boot_id),
+        stop_switch=StopFiles(workspace, boot_id, end_executors),
         host=LocalHost(workspace),
         sandbox=BubblewrapSandbox(workspace, *state_paths(), room=shelf, alone=alone),
         weaknesses=weaknesses(),
@@ -205,9 +206,7 @@ def _former_ledger(workspace: Path) -> Former | None:
 
 def _governing(path: Path) -> bool:
     """Whether somebody trusted a configuration or enrolled a key in this ledger."""
-    from ordain.adapters.ledger.sqlite import SqliteLedger
-
-    ledger = SqliteLedger.open_to_look(path)
+    ledger = _sqlite().open_to_look(path)
     try:
         # Whether it was signed as it should be is looked at when it is used.
         state = Records(ledger).workspace(lambda *said: True)
@@ -221,14 +220,18 @@ def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
     for state in state_paths():
         for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
             check_state_directory(state)
-            from ordain.adapters.ledger.sqlite import SqliteLedger
-
             with suppress(Refused):
-                ledger = SqliteLedger.open_to_look(path)
+                ledger = _sqlite().open_to_look(path)
                 first = next(iter(ledger.read(WORKSPACE_STREAM)), None)
                 ledger.let_go()
                 if first is not None and isinstance(first.event, WorkspaceOpened):
                     yield path, first.event.workspace
+
+
+def _sqlite() -> type[SqliteLedger]:
+    from ordain.adapters.ledger.sqlite import SqliteLedger  # apsw is not needed for linting
+
+    return SqliteLedger
 
 
 def _governed(nearest: Path) -> Path:

@@ -335,10 +335,9 @@ def _word_faults(values: dict[str, Any]) -> Iterator[str]:
 
 def _secrets_in(section: Any) -> Iterable[str]:
     """What looks like a secret in a section."""
-    from ordain.core.lint.content import secrets_in  # heavy, and many configurations have no such section
-    from ordain.core.lint.survey import written
+    from ordain.core.lint.content import secrets_of  # heavy, and many configurations have no such section
 
-    return secrets_in(written(section) or b"", {})
+    return secrets_of(section)
 
 
 def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSource]:

@@ -177,8 +177,8 @@ def _damaged(source: Path, what: str) -> Refused:
 class FileArchive:
     """ports.Archive over the ledger's file, whose place is asked for only when it is needed."""
 
-    def __init__(self, path: Callable[[], Path]) -> None:
-        self._path = path
+    def __init__(self, path: Callable[[], Path], open_ledger: Callable[[Path], Ledger]) -> None:
+        self._path, self._open = path, open_ledger
 
     def export(self, ledger: Ledger) -> Iterator[bytes]:
         return export(ledger)
@@ -187,15 +187,13 @@ class FileArchive:
         return backup(self._path(), target, outputs=outputs)
 
     def draft(self, source: Path) -> tuple[Tip, Ledger]:
-        from ordain.adapters.ledger.sqlite import SqliteLedger
-
         if self._path().exists():
             raise self._taken()
         # What a restore that was killed left behind was never anybody's ledger.
         for left in (self._draft, *(self._draft.with_name(self._draft.name + end) for end in ("-wal", "-shm"))):
             left.unlink(missing_ok=True)
         tip = restore(source, self._draft)
-        return tip, SqliteLedger.open(self._draft)
+        return tip, self._open(self._draft)
 
     def place(self) -> None:
         try:

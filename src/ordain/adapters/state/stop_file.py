@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,8 @@ from ordain.core.plan.value import RunId
 from ordain.core.policy.stop import StopOrder
 from ordain.core.text.problem import Refused, refuse
 
+EndExecutors = Callable[[Iterable[Path], str], tuple[tuple[RunId, ...], tuple[RunId, ...]]]
+"""Ends the executors of these shelves: which it ended, and which it could not. Passed in, as the hook only reads."""
 STOPPED = "stopped"
 _MOST = 16_384
 
@@ -52,8 +54,8 @@ def _read(path: Path, *, everywhere: bool) -> StopOrder | None:
 class StopFiles:
     """ports.StopSwitch of one workspace."""
 
-    def __init__(self, workspace: Path, boot_id: str) -> None:
-        self._workspace, self._boot_id = workspace, boot_id
+    def __init__(self, workspace: Path, boot_id: str, end_executors: EndExecutors) -> None:
+        self._workspace, self._boot_id, self._end_executors = workspace, boot_id, end_executors
 
     def read(self) -> tuple[StopOrder, ...]:
         return read_stops(os.environ, self._workspace)
@@ -80,12 +82,10 @@ class StopFiles:
             raise _refused(path, "removed", error) from error
 
     def end_runs(self, *, everywhere: bool) -> tuple[tuple[RunId, ...], tuple[RunId, ...]]:
-        from ordain.adapters.process.process import end_executors  # only who stops everything needs it
-
         directory = self._directory(everywhere=everywhere)
         found = directory / "workspaces"
         shelves = found.iterdir() if everywhere and found.is_dir() else (directory,)
-        return end_executors(sorted(shelves), self._boot_id)
+        return self._end_executors(sorted(shelves), self._boot_id)
 
     def _directory(self, *, everywhere: bool) -> Path:
         state = state_directory(os.environ, None if everywhere else self._workspace)

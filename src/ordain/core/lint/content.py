@@ -256,6 +256,11 @@ def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
         yield blame_step(None, "E_PLAN_SECRET", f"The plan holds {what}.", _KEEP_SECRETS)
 
 
+def secrets_of(value: Any) -> Iterator[str]:
+    """What looks like a secret in a value; none in one that cannot be written."""
+    return secrets_in(written(value) or b"", {})
+
+
 def secrets_in(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
     """What secrets stand in a text; of each shape only the first. One in the middle of a word is none."""
     yield from (whose for value, whose in values.items() if value in data)

@@ -9,7 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ordain.interfaces.hook.claude import HookAnswer
 
 REFUSES = 2
 """The exit status that a host takes for no."""
@@ -25,7 +29,7 @@ def enter(words: Sequence[str]) -> None:
 
     gc.disable()  # this is over before there is anything to collect
     try:
-        from ordain.interfaces.hook.claude import Options
+        from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook
 
         options = Options()
         if not words or words[0] != "claude-code" or len(words) % 2 == 0:
@@ -39,20 +43,17 @@ def enter(words: Sequence[str]) -> None:
                 options = options._replace(state=value)
             else:
                 return
-        speak(options)
+        speak(lambda: answer_hook(sys.stdin.buffer.read(STDIN_MAX + 1), options))
     except BaseException as error:
         _end(REFUSES, f"Ordain could not tell whether this may be called: {type(error).__name__}: {error}")
 
 
-def speak(options: object) -> None:
+def speak(answered: Callable[[], HookAnswer]) -> None:
     """Answer what is asked on standard input, and end."""
     late = f"Ordain could not tell within {ANSWER_S} s whether this may be called."
     signal.signal(signal.SIGALRM, lambda *_: _end(REFUSES, late))
     signal.alarm(ANSWER_S)
-    from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook
-
-    assert isinstance(options, Options)
-    answer = answer_hook(sys.stdin.buffer.read(STDIN_MAX + 1), options)
+    answer = answered()
     if answer.text:
         sys.stdout.write(answer.text)
         sys.stdout.flush()
