@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.test_answers import decisions, item, run_stream, waiting
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused
+from tests.twins.execution import ToldNotifier
 from tests.words import (
     AnswerSent,
     Ask,
@@ -649,13 +650,15 @@ def test_people_are_told_once_when_a_question_arises_and_not_at_the_end() -> Non
     assert first["question"]["behind"] == 1 and first["commands"][0].endswith(" TEXT")
 
 
-def test_whoever_is_told_cannot_disturb_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_is_told_cannot_disturb_the_run() -> None:
     life = Scenario(ask(), step("c", needs=()))
     life.workspace.configuration_text = b'[notify]\ncommand = ["tell"]\n'
     do(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
 
-    def broken(command: Any, message: bytes) -> None:
-        raise OSError("no such program")
+    class Broken(ToldNotifier):
+        def tell(self, command: Sequence[str], message: bytes) -> None:
+            raise OSError("no such program")
 
-    monkeypatch.setattr(life.notifier, "tell", broken)
+    life.notifier = Broken()
+    life.app = life.new_app()
     assert life.approve().run().expect(c="passed").status() == "waiting"

@@ -202,7 +202,7 @@ _HOMES: dict[str, str] = {
     "ordain.interfaces.cli.main": "main",
     "ordain.interfaces.cli.session": "BUG FAILED FINE REFUSED WAITING",
     "ordain.interfaces.cli.signals": "INTERRUPTED NOBODY_READS",
-    "ordain.interfaces.gateway.front": "Caller Front",
+    "ordain.interfaces.gateway.front": "Caller Front GatewayPatience",
     "ordain.interfaces.gateway.greeting": "OWN_CAPABILITIES",
     "ordain.interfaces.gateway.http": "GatewayHttp gateway_application",
     "ordain.interfaces.gateway.relay": "Relay",

@@ -78,8 +78,8 @@ def code(call: Callable[[], object]) -> str:
 
 
 @contextmanager
-def opened(path: Path, busy_timeout_ms: int = 10_000) -> Iterator[SqliteLedger]:
-    ledger = SqliteLedger.open(path, busy_timeout_ms=busy_timeout_ms)
+def opened(path: Path, busy_timeout_ms: int = 10_000, **how: Any) -> Iterator[SqliteLedger]:
+    ledger = SqliteLedger.open(path, busy_timeout_ms=busy_timeout_ms, **how)
     yield ledger
     asyncio.run(ledger.close())
 
@@ -224,13 +224,12 @@ def test_a_closed_ledger_takes_nothing(path: Path) -> None:
 
 
 @pytest.fixture(params=["quick", "slow"])
-def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """On a quick disk commits are made on the event loop, on a slow one by a thread."""
-    monkeypatch.setattr(ledger_writer, "QUICK_S", 10.0 if request.param == "quick" else 0.0)
-    return str(request.param)
+def disk(request: pytest.FixtureRequest) -> float:
+    """On a quick disk commits are made on the event loop, on a slow one by a thread; what counts as quick here."""
+    return 10.0 if request.param == "quick" else 0.0
 
 
-def test_a_quick_disk_needs_no_thread_and_a_slow_one_does_not_hold_up_the_loop(path: Path, disk: str) -> None:
+def test_a_quick_disk_needs_no_thread_and_a_slow_one_does_not_hold_up_the_loop(path: Path, disk: float) -> None:
     async def ticking(ledger: SqliteLedger) -> int:
         async def tick() -> None:
             nonlocal ticks
@@ -244,10 +243,10 @@ def test_a_quick_disk_needs_no_thread_and_a_slow_one_does_not_hold_up_the_loop(p
         ticker.cancel()
         return ticks
 
-    with opened(path) as ledger:
+    with opened(path, quick_s=disk) as ledger:
         ticks = asyncio.run(ticking(ledger))
         threads = [thread.name for thread in threading.enumerate()]
-        assert (ticks < 5, "ordain-ledger" in threads) == ((True, False) if disk == "quick" else (False, True))
+        assert (ticks < 5, "ordain-ledger" in threads) == ((True, False) if disk > 0 else (False, True))
 
 
 def test_how_long_commits_take_decides_who_makes_them(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +268,7 @@ def test_how_long_commits_take_decides_who_makes_them(path: Path, monkeypatch: p
         assert writer._usual_s < ledger_writer.QUICK_S
 
 
-def test_requests_that_wait_together_share_a_transaction(path: Path, disk: str) -> None:
+def test_requests_that_wait_together_share_a_transaction(path: Path, disk: float) -> None:
     async def everyone(ledger: SqliteLedger, release: Callable[[], None]) -> None:
         calls = (ledger.append(AT, to(f"run/{number}", 0, fact(1))) for number in range(200))
         tasks = [asyncio.create_task(call) for call in calls]
@@ -277,7 +276,7 @@ def test_requests_that_wait_together_share_a_transaction(path: Path, disk: str) 
         release()
         await asyncio.gather(*tasks)
 
-    with opened(path) as ledger:
+    with opened(path, quick_s=disk) as ledger:
         append(ledger, to("a", 0, fact(1)))
         assert ledger.commits == 1
         # The thread may stand at the lock with the first few; all that came since shares the next transaction.
@@ -287,19 +286,19 @@ def test_requests_that_wait_together_share_a_transaction(path: Path, disk: str) 
         assert len(ledger.streams("run/")) == 200
 
 
-def test_a_refused_request_does_not_hurt_its_neighbours(path: Path, disk: str) -> None:
+def test_a_refused_request_does_not_hurt_its_neighbours(path: Path, disk: float) -> None:
     async def three(ledger: SqliteLedger) -> list[tuple[Recorded, ...] | BaseException]:
         calls = (ledger.append(AT, to("b", 0, fact(1)), to("a", size, fact(2))) for size in (0, 1, 1))
         return await asyncio.gather(*calls, ledger.append(AT, to("c", 0, fact(3))), return_exceptions=True)
 
-    with opened(path) as ledger:
+    with opened(path, quick_s=disk) as ledger:
         append(ledger, to("a", 0, fact(1)))
         answers = asyncio.run(three(ledger))
         assert [isinstance(answer, Refused) for answer in answers] == [True, False, True, False]
         assert [len(ledger.read(stream)) for stream in "abc"] == [2, 1, 1]
 
 
-def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path, disk: str) -> None:
+def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path, disk: float) -> None:
     async def two(ledger: SqliteLedger, release: Callable[[], None]) -> tuple[Recorded, ...]:
         gone, stays = (asyncio.create_task(ledger.append(AT, to(stream, 0, fact(1)))) for stream in "ab")
         await asyncio.sleep(0)
@@ -307,7 +306,7 @@ def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path, dis
         release()
         return await asyncio.wait_for(stays, 30)
 
-    with opened(path) as ledger, held(path) as release:
+    with opened(path, quick_s=disk) as ledger, held(path) as release:
         # Brings the writer to the lock, so that the next two wait together.
         first = threading.Thread(target=append, args=(ledger, to("c", 0, fact(1))))
         first.start()
@@ -335,13 +334,13 @@ def test_a_refusal_that_nobody_waits_for_any_more_is_no_complaint(path: Path) ->
     assert complaints == []
 
 
-def test_a_loop_that_was_closed_disturbs_nobody(path: Path, disk: str) -> None:
+def test_a_loop_that_was_closed_disturbs_nobody(path: Path, disk: float) -> None:
     async def impatient(ledger: SqliteLedger) -> None:
         task = asyncio.create_task(ledger.append(AT, to("a", 0, fact(1))))
         await asyncio.sleep(0)
         task.cancel()
 
-    with opened(path) as ledger:
+    with opened(path, quick_s=disk) as ledger:
         with held(path) as release:
             asyncio.run(impatient(ledger))
             release()
@@ -349,20 +348,20 @@ def test_a_loop_that_was_closed_disturbs_nobody(path: Path, disk: str) -> None:
         assert [one.event for one in ledger.read("a")] == [fact(1)]
 
 
-def test_closing_writes_what_still_waits(path: Path, disk: str) -> None:
+def test_closing_writes_what_still_waits(path: Path, disk: float) -> None:
     async def hasty(ledger: SqliteLedger) -> None:
         tasks = [asyncio.create_task(ledger.append(AT, to(f"run/{number}", 0, fact(1)))) for number in range(50)]
         await asyncio.sleep(0)
         await ledger.close()
         await asyncio.gather(*tasks)
 
-    asyncio.run(hasty(SqliteLedger.open(path)))
-    with opened(path) as ledger:
+    asyncio.run(hasty(SqliteLedger.open(path, quick_s=disk)))
+    with opened(path, quick_s=disk) as ledger:
         assert len(ledger.streams("run/")) == 50
 
 
-def test_a_loop_that_ended_before_its_turn_disturbs_nobody(path: Path, disk: str) -> None:
-    with opened(path) as ledger:
+def test_a_loop_that_ended_before_its_turn_disturbs_nobody(path: Path, disk: float) -> None:
+    with opened(path, quick_s=disk) as ledger:
         loop = asyncio.new_event_loop()
         task = loop.create_task(ledger.append(AT, to("a", 0, fact(1))))
         task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -375,12 +374,12 @@ def test_a_loop_that_ended_before_its_turn_disturbs_nobody(path: Path, disk: str
         assert [one.event for one in ledger.read("b")] == [fact(1), fact(2)]
 
 
-def test_loops_of_several_threads_share_the_writer(path: Path, disk: str) -> None:
+def test_loops_of_several_threads_share_the_writer(path: Path, disk: float) -> None:
     async def work(ledger: SqliteLedger, who: int) -> None:
         for size in range(20):
             await ledger.append(AT, to(f"run/{who}", size, fact(size)))
 
-    with opened(path) as ledger:
+    with opened(path, quick_s=disk) as ledger:
         threads = [threading.Thread(target=lambda who=who: asyncio.run(work(ledger, who))) for who in range(8)]
         for thread in threads:
             thread.start()

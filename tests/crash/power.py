@@ -445,8 +445,7 @@ def ledger_life(root: Path, seed: int) -> Life:
         for session in range(SESSIONS):
             # Written on the event loop, then by the ledger's own thread.
             quick_s = 0.0 if session == 1 else float("inf")
-            with mock.patch.object(ledger_writer, "QUICK_S", quick_s):
-                asyncio.run(_session(path, chance, sizes))
+            asyncio.run(_session(path, chance, sizes, quick_s=quick_s))
     return _ended(root, path, None, recorder)
 
 
@@ -469,8 +468,8 @@ def later_life(root: Path, seed: int) -> Life:
     return _ended(root, path, None, recorder)
 
 
-async def _session(path: Path, chance: random.Random, sizes: Counter[str]) -> None:
-    ledger, other = SqliteLedger.open(path), SqliteLedger.open(path)
+async def _session(path: Path, chance: random.Random, sizes: Counter[str], **how: Any) -> None:
+    ledger, other = SqliteLedger.open(path, **how), SqliteLedger.open(path, **how)
 
     def to(stream: str, *, events: int = 1, bytes_each: int = 200, keeps: int = 0) -> Append:
         before, sizes[stream] = sizes[stream], sizes[stream] + events

@@ -17,6 +17,7 @@ from tests.words import (
     AttemptOutput,
     Command,
     Finished,
+    Holder,
     Instant,
     Recorded,
     RunReport,
@@ -210,10 +211,11 @@ def test_who_watches_from_elsewhere_is_told_what_the_log_says_of_this_run_and_no
             )
             other = AttemptOutput(at=Instant(1), stream="run/RUN-OTHER", step=StepId("a"), attempt=1, tail="forged")
             life.logs.logs[run_id] += wire_line(other) + b'{"type":"attempt_output","tail":7}\n'
-            with patch.object(type(life.lock), "holder", lambda lock, what: object()):
-                watching = asyncio.create_task(life.new_app().runs.watch(run_id, seen))
-                await eventually_in_loop(lambda: seen.outputs, "output", every_s=0)
-                watching.cancel()
+            life.lock.others[run_id] = Holder(name="an executor")
+            watching = asyncio.create_task(life.new_app().runs.watch(run_id, seen))
+            await eventually_in_loop(lambda: seen.outputs, "output", every_s=0)
+            watching.cancel()
+            life.lock.others.clear()
             return Finished(duration_ms=1, exit_code=0)
 
         life.shell.script["do a"] = write

@@ -223,13 +223,13 @@ def test_a_long_result_is_kept_whole_as_an_artifact(size):
 
 
 @pytest.mark.parametrize(("size", "room"), [(ARTIFACT_BYTES_MAX + 1, True), (3_000_000, False)])
-def test_of_what_is_not_kept_whole_the_end_is_and_all_of_it_is_committed_to(size, room, monkeypatch):
+def test_of_what_is_not_kept_whole_the_end_is_and_all_of_it_is_committed_to(size, room):
     parts = None if size > ARTIFACT_BYTES_MAX else lambda: iter([b"x" * size])
     end, whole = b"x" * OUTPUT_BYTES_MAX, Whole(size=size, sha256=b"\1" * 32, parts=parts)
     answer = ToolResult(output=end, output_bytes=size, whole=whole)
     life = Scenario(step("a", tool="http_request", args={"url": "http://host/"}))
     life.toolbox.answers["GET http://host/"] = answer
-    monkeypatch.setattr(life.ledger, "has_room", lambda size: room)
+    life.ledger.room_bytes = None if room else 0
     life.approve().run()
     seen = outcome(life)
     assert (kept(life), artifact(life), seen.output_bytes) == (end, None, size)
@@ -254,7 +254,7 @@ def test_artifacts_of_one_append_have_to_fit_together(monkeypatch):
 
     monkeypatch.setattr(asyncio, "to_thread", at_once)  # both end in one append
     life = Scenario(step("a"), step("b", needs=())).script(a=done(b"1"), b=done(b"2"))
-    monkeypatch.setattr(life.ledger, "has_room", lambda size: size <= 5_000_000)
+    life.ledger.room_bytes = 5_000_000
     assert life.approve().run().status() == "completed"
     cut = [name for name in "ab" if outcome(life, name).whole_seal]
     assert len(cut) == 1

@@ -28,15 +28,15 @@ Does = Callable[["Relay", Json], Awaitable[None]]
 class Relay:
     """Keeps what it received and does as it is told: nothing, unless the test says what."""
 
-    def __init__(self, send: Sending, client: str, does: Does | None) -> None:
+    def __init__(self, send: Sending, client: str, does: Does | None, *, greets: bool = True) -> None:
         self.send, self.client, self.closed = send, client, False
         self.got: list[Json] = []
-        self._does, self._arrived = does, asyncio.Event()
+        self._does, self._greets, self._arrived = does, greets, asyncio.Event()
 
     async def received(self, message: Json) -> None:
         self.got.append(message)
         self._arrived.set()
-        if message.get("method") == "initialize":
+        if self._greets and message.get("method") == "initialize":
             await self.answer(message["id"], {"protocolVersion": LEGACY})
         elif self._does is not None:
             await self._does(self, message)
@@ -123,11 +123,11 @@ class Asked:
 class Gateway:
     """One gateway and its clients."""
 
-    def __init__(self, does: Does | None = None, **limits: Any) -> None:
+    def __init__(self, does: Does | None = None, *, greets: bool = True, **limits: Any) -> None:
         self.relays: list[Relay] = []
 
         def begin(send: Sending, client: str) -> Relay:
-            self.relays.append(Relay(send, client, does))
+            self.relays.append(Relay(send, client, does, greets=greets))
             return self.relays[-1]
 
         async def close() -> None:

@@ -13,6 +13,7 @@ from tests.words import (
     CallStanding,
     EffectClass,
     Front,
+    GatewayPatience,
     Guard,
     GuardInForce,
     Met,
@@ -67,7 +68,9 @@ def called(message: Message) -> Message:
 class Gateway:
     """A relay over servers in memory, and all that it sent to its client."""
 
-    def __init__(self, settings: Settings | None = None, **servers: Server) -> None:
+    def __init__(
+        self, settings: Settings | None = None, patience: GatewayPatience | None = None, **servers: Server
+    ) -> None:
         every = EffectClass.READS
         self.sources = {
             name: ToolSource(mcp=(name,), effects=_All(every) if settings is None else {}) for name in servers
@@ -88,6 +91,7 @@ class Gateway:
             known=lambda name: self.upstreams.known(self.sources[name]),
             keep=lambda name, said: self.upstreams.keep(self.sources[name], said),
             say=self.said.append,
+            patience=patience or GatewayPatience(),
         )
         self.relay = Relay(front, self._send, Caller(name="kim"))
 

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.interfaces.gateway import link, relay
-from ordain.interfaces.gateway import subscription as listening
 from tests.gateway.sessions import GREETING, Gateway, Message, Server, called, serving
 from tests.patience import PATIENCE_S, eventually_in_loop
 from tests.twins.execution import Say
-from tests.words import EffectClass, Mode, Settings, ToolSource
+from tests.words import EffectClass, GatewayPatience, Mode, Settings, ToolSource
 
 ENFORCED = Settings(guard_mode=Mode.ENFORCE)
 VERSION = "2026-07-28"
@@ -546,8 +544,7 @@ def test_a_server_that_cannot_be_had_is_missing_and_the_others_work() -> None:
     run(scenario)
 
 
-def test_who_comes_late_holds_up_nobody_and_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "LATE_S", 0.01)
+def test_who_comes_late_holds_up_nobody_and_is_announced() -> None:
     held: list[tuple[Message, Say]] = []
 
     def late(message: Message, say: Say) -> None:
@@ -557,7 +554,7 @@ def test_who_comes_late_holds_up_nobody_and_is_announced(monkeypatch: pytest.Mon
             serving("u")(message, say)
 
     async def scenario() -> None:
-        gateway = Gateway(a=serving("t"), b=late)
+        gateway = Gateway(a=serving("t"), b=late, patience=GatewayPatience(late_s=0.01))
         await gateway.tell({"jsonrpc": "2.0", "id": "greet", "method": "initialize", "params": GREETING})
         await eventually_in_loop(lambda: any(one.get("id") == "greet" for one in gateway.got), "the greeting")
         said = (await gateway.answer("greet"))["result"]
@@ -571,7 +568,7 @@ def test_who_comes_late_holds_up_nobody_and_is_announced(monkeypatch: pytest.Mon
         assert [one["method"] for one in gateway.server("b").sent] == ["initialize", "notifications/initialized"]
         assert await gateway.names() == ["t", "u", "plan_propose"]
         assert (await gateway.call(1, "u"))["result"]["structuredContent"]["tool"] == "u"
-        never = Gateway(a=serving("t"), b=late)
+        never = Gateway(a=serving("t"), b=late, patience=GatewayPatience(late_s=0.01))
         await never.tell({"jsonrpc": "2.0", "id": "greet", "method": "initialize", "params": GREETING})
         await eventually_in_loop(lambda: any(one.get("id") == "greet" for one in never.got), "the greeting")
         await never.answer("greet")
@@ -623,7 +620,7 @@ def test_sessions_that_are_wanted_twice_at_once_are_begun_once() -> None:
     run(scenario)
 
 
-def test_a_server_that_is_too_busy_to_say_again_what_it_is_keeps_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_too_busy_to_say_again_what_it_is_keeps_its_work() -> None:
     async def scenario() -> None:
         held: list[Message] = []
         asked = 0
@@ -634,12 +631,11 @@ def test_a_server_that_is_too_busy_to_say_again_what_it_is_keeps_its_work(monkey
             if asked < 2 or message.get("method") != "server/discover":
                 modern(serving("one", hold=held))(message, say)
 
-        gateway = Gateway(a=busy)
+        gateway = Gateway(a=busy, patience=GatewayPatience(discover_s=0.2))
         first = (await gateway.ask(1, "server/discover", **META))["result"]
         await gateway.ask("names", "tools/list", **META)
         params = {"name": "one", "arguments": {}, **META}
         await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
-        monkeypatch.setattr(link, "DISCOVER_S", 0.01)
         await gateway.tell({"jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": META})
         await eventually_in_loop(lambda: any(one.get("id") == 3 for one in gateway.got), "the answer")
         assert (await gateway.answer(3))["result"] == first
@@ -671,10 +667,9 @@ def test_a_request_to_a_server_that_is_gone_by_then_is_answered() -> None:
     run(scenario)
 
 
-def test_a_stream_that_no_server_acknowledges_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_no_server_acknowledges_is_told_all_the_same() -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(listening, "WAIT_S", 0.01)
-        gateway = Gateway(a=modern(serving("one")))
+        gateway = Gateway(a=modern(serving("one")), patience=GatewayPatience(acknowledge_s=0.01))
         await gateway.ask(1, "server/discover", **META)
         await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": META})
         await gateway.settle()
@@ -894,8 +889,8 @@ def test_a_client_that_greets_before_a_slow_server_is_discovered_loses_nothing(e
         assert [one["method"] for one in second.sent] == ["initialize"] and first.closed, "on a connection of its own"
         let(waiting)
         assert "result" in await gateway.answer(2)
-        gateway.upstreams._servers["a"] = era(serving("one"))
-        second._server = era(serving("one"))
+        gateway.upstreams.servers["a"] = era(serving("one"))
+        second.server = era(serving("one"))
         await gateway.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
         assert await gateway.names() == ["one", "plan_propose"]
         assert (await gateway.call(3, "one", x=1))["result"]["structuredContent"] == {"tool": "one", "args": {"x": 1}}
@@ -903,17 +898,16 @@ def test_a_client_that_greets_before_a_slow_server_is_discovered_loses_nothing(e
     run(scenario)
 
 
-def test_a_discovery_that_ends_late_leaves_the_session_that_was_greeted_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_discovery_that_ends_late_leaves_the_session_that_was_greeted_alone() -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(link, "DISCOVER_S", 0.01)
         held: list[Message] = []
-        gateway = Gateway(a=serving("one", hold=held))
+        gateway = Gateway(a=serving("one", hold=held), patience=GatewayPatience(discover_s=0.01))
         await gateway.greet()
         await gateway.names()
         await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "one"}})
         await gateway.settle()
         before = gateway.server("a")
-        monkeypatch.setattr(before, "_server", lambda message, say: None)
+        before.server = lambda message, say: None
         said = await asyncio.wait_for(gateway.relay._links["a"].discover(dict(META)), 5)
         assert said is None
         before.say({"jsonrpc": "2.0", "id": held[0]["id"], "result": called(held[0])})
@@ -922,14 +916,13 @@ def test_a_discovery_that_ends_late_leaves_the_session_that_was_greeted_alone(mo
     run(scenario)
 
 
-def test_what_a_slow_server_had_last_time_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_slow_server_had_last_time_is_listed_at_once() -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(relay, "KNOWN_S", 0.01)
         before = Gateway(a=serving("one", name="first"))
         await before.greet()
         await before.names()
         waiting: list[Callable[[], None]] = []
-        gateway = Gateway(a=slow(serving("one", "two", name="first"), waiting))
+        gateway = Gateway(a=slow(serving("one", "two", name="first"), waiting), patience=GatewayPatience(known_s=0.01))
         gateway.upstreams.kept |= before.upstreams.kept
         await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
         await eventually_in_loop(lambda: any(one.get("id") == 1 for one in gateway.got), "the answer")
@@ -941,7 +934,7 @@ def test_what_a_slow_server_had_last_time_is_listed_at_once(monkeypatch: pytest.
         await gateway.settle()
         assert not any(one.get("id") == 2 for one in gateway.got), "nothing is called before the server is there"
         server = gateway.server("a")
-        monkeypatch.setattr(server, "_server", serving("one", "two"))
+        server.server = serving("one", "two")
         let(waiting)
         assert (await gateway.answer(2))["result"]["structuredContent"]["tool"] == "one"
         assert any(one.get("method") == "notifications/tools/list_changed" for one in gateway.got)
@@ -950,13 +943,12 @@ def test_what_a_slow_server_had_last_time_is_listed_at_once(monkeypatch: pytest.
     run(scenario)
 
 
-def test_what_a_server_had_last_time_is_listed_no_more_when_it_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_server_had_last_time_is_listed_no_more_when_it_does_not_come() -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(relay, "KNOWN_S", 0.01)
         before = Gateway(a=serving("one"))
         await before.greet()
         await before.names()
-        gateway = Gateway(a=slow(serving("one"), []))
+        gateway = Gateway(a=slow(serving("one"), []), patience=GatewayPatience(known_s=0.01))
         gateway.upstreams.kept |= before.upstreams.kept
         await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
         await eventually_in_loop(lambda: any(one.get("id") == 1 for one in gateway.got), "the answer")

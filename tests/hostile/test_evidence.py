@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from tests.interfaces.workspace import KIM, Workspace
-from tests.words import Rules, Style, audit_lines, shelf_path, state_path
+from tests.twins.execution import ScriptedToolbox
+from tests.words import App, EffectClass, Rules, Style, audit_lines, shelf_path, state_path
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers" / "v2.db"
 """Made by 0.1, which knew nothing of preparations and environments."""
@@ -110,11 +111,19 @@ def test_a_ledger_of_the_first_version_verifies_and_its_old_summaries_are_not_be
     assert workspace.ordain("audit", "verify").status == 0
 
 
+def with_opaque_reads(app: App) -> App:
+    """The same workspace where reading a file counts as opaque."""
+    tools = app.ports.toolbox.definitions()
+    other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)
+    toolbox = ScriptedToolbox({**tools, "read_file": other})
+    return App(msgspec.structs.replace(app.ports, toolbox=toolbox))
+
+
 def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_can_tell(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither good nor bad: 0.1 did not record the definitions that it asked."""
-    from tests.words import EffectClass, RunStarted, open_at_terminal
+    from tests.words import RunStarted, open_at_terminal
 
     app = open_at_terminal(workspace.path, exact=True)
     with monkeypatch.context() as older:
@@ -122,9 +131,7 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
         plan = asyncio.run(app.plans.prepare((workspace.path / "look.plan.md").read_bytes(), "look.plan.md", KIM))
         assert asyncio.run(app.runs.commit(plan.review.plan_id, KIM)).status == "completed"
     assert workspace.ordain("run", "look.plan.md").status == 0
-    tools = app.ports.toolbox.definitions()
-    other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)  # which has to be asked for
-    monkeypatch.setattr(type(app.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
+    app = with_opaque_reads(app)  # which have to be asked for
     found = app.audits.verify()
     app.let_go()
     assert found.good and [run.policy for run in found.runs] == ["cannot be re-checked", "allowed"]
@@ -132,16 +139,12 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
     assert ["policy cannot be re-checked" in line for line in lines] == [True, False]
 
 
-def test_a_run_is_judged_by_the_definitions_that_were_recorded_with_it(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tests.words import EffectClass, RunStarted, open_at_terminal
+def test_a_run_is_judged_by_the_definitions_that_were_recorded_with_it(workspace: Workspace) -> None:
+    from tests.words import RunStarted, open_at_terminal
 
     assert workspace.ordain("run", "look.plan.md").status == 0
     app = open_at_terminal(workspace.path, exact=True)
-    tools = app.ports.toolbox.definitions()
-    other = msgspec.structs.replace(tools["read_file"], effect=EffectClass.OPAQUE)  # as a later version may have it
-    monkeypatch.setattr(type(app.ports.toolbox), "definitions", lambda self: {**tools, "read_file": other})
+    app = with_opaque_reads(app)  # as a later version may have it
     found = app.audits.verify()
     assert found.good, "a run that was good when it was started is judged by today's tools"
     assert found.runs[0].policy == "allowed"
@@ -150,5 +153,5 @@ def test_a_run_is_judged_by_the_definitions_that_were_recorded_with_it(
     rules: Rules = app.audits.rules()
     plan = app.plans.review(app.plans.all()[0].plan_id).plan
     assert rules.unasked(plan, None, None) is None, "what an older version recorded cannot be judged"
-    assert rules.unasked(plan, None, {"read_file": other}) is False
+    assert rules.unasked(plan, None, {"read_file": app.ports.toolbox.definitions()["read_file"]}) is False
     app.let_go()

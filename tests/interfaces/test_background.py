@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from ordain.interfaces.mcp import follow as following
-from ordain.interfaces.mcp import tools as plan_tools
 from tests.interfaces.workspace import KIM, SMALL, WAITS, Workspace
 from tests.patience import PATIENCE_S, eventually, eventually_in_loop
 from tests.words import (
+    PLAN_SURFACE,
     App,
     BackgroundProcess,
     Channel,
@@ -162,7 +162,8 @@ def test_a_start_that_takes_long_is_not_called_another_run(
         plan = (await app.plans.prepare(SMALL.encode(), None, by)).review.plan_id
         await app.approvals.approve(plan, KIM)
         call = ClientCall(by, lambda: open_at_terminal(workspace.path, exact=True), progress)
-        starting: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
+        (commit,) = (tool for tool in PLAN_SURFACE.tools if tool.name == "plan_commit")
+        starting: Any = await commit.call(call, commit.arguments(plan=plan))
         other = (await app.plans.prepare(WAITS.encode(), None, by)).review.plan_id
         await app.approvals.approve(other, KIM)
         running = asyncio.create_task(app.runs.commit(other, KIM))
@@ -170,7 +171,7 @@ def test_a_start_that_takes_long_is_not_called_another_run(
         elsewhere = open_at_terminal(workspace.path, exact=True)
         elsewhere.ports.lock.holder = lambda what: object() if what == app.runs.executing(other) else None  # type: ignore
         call = ClientCall(by, lambda: elsewhere, progress)
-        queued: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
+        queued: Any = await commit.call(call, commit.arguments(plan=plan))
         (workspace.path / "go").touch()
         await running
         await app.close()

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import pytest
 
 from ordain.interfaces.http.entrance import Message
-from ordain.interfaces.mcp import subscription as watching
 from tests.interfaces.workspace import LARGE, SMALL, Workspace
 from tests.patience import eventually_in_loop
 from tests.words import (
@@ -77,8 +75,7 @@ def test_an_answer_that_took_its_time_is_not_sent_to_whom_was_revoked_meanwhile(
     assert start["status"] == 401 and b"revoked" in body["body"]
 
 
-def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watching, "LOOKING_S", 0.01)
+def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace):
     looked: list[str] = []
 
     def size(app: object, names: Mapping[str, str]) -> int:
@@ -103,7 +100,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
         async def progress(*told: Any) -> None: ...
 
         call = ClientCall(ANNA, lambda: open_workspace(workspace.path), progress)
-        watcher = Watcher(surface, lambda: open_workspace(workspace.path))
+        watcher = Watcher(surface, lambda: open_workspace(workspace.path), looking_s=0.01)
         assert await watcher.permitted(call, [uri, uri, "ordain://plan/none", "else://where"]) == [uri]
         stranger = ClientCall(BERT, lambda: open_workspace(workspace.path), progress)
         assert await watcher.permitted(stranger, [uri]) == []
@@ -127,11 +124,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
 async def _nobody(*told: Any) -> None: ...
 
 
-def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(watching, "SUBSCRIBED_MAX", 3)
-
+def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(workspace: Workspace):
     def workspaces() -> App:
         return open_workspace(workspace.path)
 
@@ -141,7 +134,7 @@ def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(
         berts = (await app.plans.prepare(LARGE.encode(), None, BERT)).review.plan_id
         await app.close()
         anna, bert = ClientCall(ANNA, workspaces, _nobody), ClientCall(BERT, workspaces, _nobody)
-        watcher = Watcher(PLAN_SURFACE, workspaces)
+        watcher = Watcher(PLAN_SURFACE, workspaces, subscribed_max=3)
         subscription = Subscription(ANNA, _nobody)
         by_many_names = [f"ordain://plan/{annas[: 13 + more]}" for more in range(20)]
         granted = await watcher.permitted(anna, by_many_names)
@@ -154,11 +147,7 @@ def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(
     asyncio.run(whole())
 
 
-def test_a_name_that_has_come_to_fit_several_plans_keeps_nobody_else_from_being_told(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(watching, "LOOKING_S", 0.01)
-
+def test_a_name_that_has_come_to_fit_several_plans_keeps_nobody_else_from_being_told(workspace: Workspace):
     def workspaces() -> App:
         return open_workspace(workspace.path)
 
@@ -170,7 +159,7 @@ def test_a_name_that_has_come_to_fit_several_plans_keeps_nobody_else_from_being_
     async def whole() -> None:
         app = workspaces()
         await app.plans.prepare(SMALL.encode(), None, ANNA)
-        watcher = Watcher(PLAN_SURFACE, workspaces)
+        watcher = Watcher(PLAN_SURFACE, workspaces, looking_s=0.01)
         subscriptions = [Subscription(ANNA, _nobody), Subscription(BERT, tell)]
         (vague,) = await watcher.permitted(ClientCall(ANNA, workspaces, _nobody), ["ordain://plan/PLAN-"])
         await watcher.add(subscriptions[0], [vague])

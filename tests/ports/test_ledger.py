@@ -37,7 +37,6 @@ from tests.words import (
     SqliteLedger,
     StepId,
     WorkspaceIdentity,
-    Writer,
     is_whole,
     summarise,
     whole_seal,
@@ -46,10 +45,7 @@ from tests.words import (
 
 def sqlite_on_a_slow_disk(folder: Path) -> Ledger:
     """Leaves every commit to its thread."""
-    ledger = SqliteLedger.open(folder / "ledger.db")
-    assert isinstance(ledger._writer, Writer)
-    ledger._writer.quick_s = 0
-    return ledger
+    return SqliteLedger.open(folder / "ledger.db", quick_s=0)
 
 
 LEDGERS: dict[str, Callable[[Path], Ledger]] = {

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.workspace import protected_file as protected_files
 from tests.twins.workspace import MemoryProtection, MemoryWorkspace
 from tests.words import REPLACED, ProtectedFile, ProtectedFiles, Refused
 
@@ -227,12 +226,12 @@ def code(call, *args, **fields):
     return problem.code
 
 
-def test_what_cannot_be_kept_is_refused(real, monkeypatch):
+def test_what_cannot_be_kept_is_refused(real):
     os.mkfifo(real.path / "tests/pipe")
     assert code(saved, real, "tests/pipe") == "E_PROTECT"
-    monkeypatch.setattr(protected_files, "BYTES_MAX", 8)
+    real.protection = ProtectedFiles(real.path, bytes_max=8)
     assert code(saved, real, "tests/a.py") == "E_PROTECT"
-    monkeypatch.setattr(protected_files, "FILES_MAX", 1)
+    real.protection = ProtectedFiles(real.path, files_max=1)
     assert code(saved, real, "tests/**") == "E_PROTECT"
 
 

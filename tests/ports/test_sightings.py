@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.state import sighting_log
 from tests.twins.workspace import MemorySightings
 from tests.words import DAY_MS, CallStanding, Instant, Sighting, SightingLog, Sightings
 
@@ -128,9 +127,8 @@ def test_lines_that_are_not_ours_are_passed_over(tmp_path: Path) -> None:
     assert [one.about for one in log.since(NOON)] == ["1", "2"]
 
 
-def test_a_full_day_takes_no_more_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sighting_log, "DAY_BYTES_MAX", 1000)
-    log = SightingLog(lambda: tmp_path)
+def test_a_full_day_takes_no_more_and_says_so(tmp_path: Path) -> None:
+    log = SightingLog(lambda: tmp_path, day_bytes_max=1000)
     log.note([sighting(number) for number in range(50)])
     assert day_file(tmp_path).stat().st_size <= 1000
     assert 0 < len(list(log.since(NOON))) < 50
@@ -191,9 +189,8 @@ def test_a_clock_that_tells_no_date_holds_up_nobody(tmp_path: Path, at: int) -> 
     assert isinstance(log.incomplete(Instant(at)), bool)
 
 
-def test_old_days_are_taken_away_with_their_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sighting_log, "DAYS_KEPT", 3)
-    log = SightingLog(lambda: tmp_path)
+def test_old_days_are_taken_away_with_their_marks(tmp_path: Path) -> None:
+    log = SightingLog(lambda: tmp_path, days_kept=3)
     (tmp_path / "guard").mkdir()
     day_file(tmp_path, "2026-11-15", ".full").touch()
     day_file(tmp_path, "2026-11-18", ".full").touch()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.workspace import copies as step_logs
 from tests.programs import need
 from tests.twins.workspace import MemoryStepLogs
 from tests.words import StepLogs, WorkspaceStepLogs
@@ -93,12 +92,8 @@ def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
     assert (logs.write(RUN, 0, b"one\n"), logs.read(RUN, 0)) == (False, (b"", 0))
 
 
-def test_where_the_disk_is_nearly_full_the_ledger_keeps_the_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(step_logs, "ROOM_BYTES", 1 << 60)
-    assert not WorkspaceStepLogs(tmp_path).write(RUN, 0, b"one\n")
-    monkeypatch.undo()
+def test_where_the_disk_is_nearly_full_the_ledger_keeps_the_room(tmp_path: Path) -> None:
+    assert not WorkspaceStepLogs(tmp_path, room_bytes=1 << 60).write(RUN, 0, b"one\n")
     assert WorkspaceStepLogs(tmp_path).write(RUN, 0, b"one\n")
 
 

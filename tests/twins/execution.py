@@ -270,7 +270,7 @@ class MemoryUpstreams:
     function that says something, or None when it ends."""
 
     def __init__(self, **servers: Callable[[dict[str, Any], Say], None]) -> None:
-        self._servers = servers
+        self.servers = servers
         self.opened: list[tuple[str, MemoryUpstream]] = []
         self.kept: dict[str, Mapping[str, Any]] = {}
 
@@ -282,9 +282,9 @@ class MemoryUpstreams:
 
     async def open(self, source: ToolSource, secret: Secret) -> MemoryUpstream:
         name = source.mcp[0]
-        if name not in self._servers:
+        if name not in self.servers:
             raise Unreached("there is no such server")
-        made = MemoryUpstream(self._servers[name])
+        made = MemoryUpstream(self.servers[name])
         self.opened.append((name, made))
         return made
 
@@ -296,7 +296,7 @@ class MemoryUpstream:
     """ports.Upstream with a function."""
 
     def __init__(self, server: Callable[[dict[str, Any], Say], None]) -> None:
-        self._server = server
+        self.server = server
         self._said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
         self.closed = False
@@ -305,7 +305,7 @@ class MemoryUpstream:
     def send(self, message: Mapping[str, Any]) -> None:
         if not self.closed:
             self.sent.append(dict(message))
-            self._server(dict(message), self.say)
+            self.server(dict(message), self.say)
 
     def say(self, message: dict[str, Any] | None) -> None:
         self._said.put_nowait(message)

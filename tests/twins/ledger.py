@@ -37,6 +37,8 @@ class MemoryLedger:
         self._plans: dict[str, PlanSummary] = {}
         self._key = os.urandom(32)
         self._kept: dict[str, bytes] = {}
+        self.room_bytes: int | None = None
+        """How much more the disk takes, where it does not take all."""
         self._artifacts: dict[str, tuple[bytes, ...]] = {}
         self._bells: list[asyncio.Event] = []
         """Rung when anything is recorded."""
@@ -151,7 +153,7 @@ class MemoryLedger:
         return self._kept.get(seal)
 
     def has_room(self, size: int) -> bool:
-        return True
+        return self.room_bytes is None or size <= self.room_bytes
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         return iter(self._artifacts[seal]) if seal in self._artifacts else None

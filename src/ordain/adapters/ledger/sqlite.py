@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from ordain.adapters.ledger import database, reader
-from ordain.adapters.ledger.writer import Request, Writer
+from ordain.adapters.ledger.writer import QUICK_S, Request, Writer
 from ordain.adapters.process.spool import ROOM_BYTES
 from ordain.core.ledger import chain
 from ordain.core.ledger.summary import PlanSummary
@@ -50,12 +50,18 @@ class SqliteLedger:
 
     @classmethod
     def open(
-        cls, path: Path, *, busy_timeout_ms: int = database.BUSY_TIMEOUT_MS, reserve: database.Reserve | None = None
+        cls,
+        path: Path,
+        *,
+        busy_timeout_ms: int = database.BUSY_TIMEOUT_MS,
+        reserve: database.Reserve | None = None,
+        quick_s: float = QUICK_S,
     ) -> SqliteLedger:
         """Open the ledger in this file, which is made, readable by its owner only, when it is missing.
 
         A file of an earlier format is brought to the present one. One that cannot be written is opened to look at:
         every append is refused then. `reserve` is room on the disk to be used when there is no other.
+        Commits that take less than `quick_s` on average are made on the event loop.
         """
         path = database.real_place(path)
         with database.errors(path):
@@ -63,7 +69,7 @@ class SqliteLedger:
                 database.create(path)
             database.inspect(path)
             try:
-                writer: Writer | Exception = Writer(path, busy_timeout_ms, reserve)
+                writer: Writer | Exception = Writer(path, busy_timeout_ms, reserve, quick_s)
                 connection = _connect(path, busy_timeout_ms)
             except _NOT_WRITABLE as error:
                 connection, writer = reader.open_to_look(path, busy_timeout_ms), error

@@ -107,9 +107,11 @@ class _Known(msgspec.Struct):
 class Writer:
     """The one writer of this process for one file. It is closed with nothing left waiting."""
 
-    def __init__(self, path: Path, busy_timeout_ms: int, reserve: database.Reserve | None = None) -> None:
+    def __init__(
+        self, path: Path, busy_timeout_ms: int, reserve: database.Reserve | None = None, quick_s: float = QUICK_S
+    ) -> None:
         self.commits = 0
-        self.quick_s = QUICK_S
+        self._quick_s = quick_s
         self._path = path
         self._identity = database.identity(path)
         self._busy_timeout_ms = busy_timeout_ms
@@ -171,7 +173,7 @@ class Writer:
             self._gathering = None
             if not self._waiting:
                 return
-            quick = self._usual_s < self.quick_s and not any(request.artifacts for request in self._waiting)
+            quick = self._usual_s < self._quick_s and not any(request.artifacts for request in self._waiting)
             here = quick and self._turn.acquire(blocking=False)
             if not here:
                 self._leave_to_thread()

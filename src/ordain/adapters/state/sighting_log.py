@@ -31,8 +31,10 @@ _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe in 
 class SightingLog:
     """ports.Sightings in a directory of the state, which is made when there is something to note."""
 
-    def __init__(self, shelf: Callable[[], Path]) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, shelf: Callable[[], Path], *, day_bytes_max: int = DAY_BYTES_MAX, days_kept: int = DAYS_KEPT
+    ) -> None:
+        self._shelf, self._day_bytes_max, self._days_kept = shelf, day_bytes_max, days_kept
 
     def note(self, sightings: Sequence[Sighting]) -> None:
         for one in sightings:
@@ -45,14 +47,14 @@ class SightingLog:
         directory.mkdir(mode=0o700, exist_ok=True)
         try:
             with _opened(directory / f"{day}{_LINES}", os.O_WRONLY | os.O_APPEND | os.O_CREAT) as (handle, size):
-                whole = size + len(line) <= DAY_BYTES_MAX and os.write(handle, line) == len(line)
+                whole = size + len(line) <= self._day_bytes_max and os.write(handle, line) == len(line)
         except OSError:
             whole, size = False, -1
         if not whole:
             with _opened(directory / f"{day}{_FULL}", os.O_WRONLY | os.O_CREAT):
                 pass
         if size == 0:
-            _take_away(directory)
+            _take_away(directory, self._days_kept)
 
     def since(self, at: Instant) -> Iterator[Sighting]:
         for path in self._days(at, _LINES):
@@ -98,9 +100,9 @@ def _day(at: Instant) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).date().isoformat()
 
 
-def _take_away(directory: Path) -> None:
+def _take_away(directory: Path, kept: int) -> None:
     """Keep the newest days; with the first sighting of each, so that it is done seldom."""
     days = sorted({path.stem for ending in (_LINES, _FULL) for path in directory.glob(f"*{ending}")})
-    for day in days[:-DAYS_KEPT]:
+    for day in days[:-kept]:
         for ending in (_LINES, _FULL):
             (directory / f"{day}{ending}").unlink(missing_ok=True)

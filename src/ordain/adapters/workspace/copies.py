@@ -69,16 +69,16 @@ _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe in 
 
 
 class WorkspaceStepLogs:
-    """ports.StepLogs on the file system."""
+    """ports.StepLogs on the file system; `room_bytes` of the disk are left to the ledger."""
 
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Path, *, room_bytes: int = ROOM_BYTES) -> None:
+        self._workspace, self._room_bytes = workspace, room_bytes
 
     def write(self, run_id: str, at: int, lines: bytes) -> bool:
         try:
             with self._file(run_id, os.O_RDWR | os.O_CREAT, create=True) as (descriptor, size):
                 disk = os.fstatvfs(descriptor)
-                if size < at or disk.f_bavail * disk.f_frsize < ROOM_BYTES + len(lines):
+                if size < at or disk.f_bavail * disk.f_frsize < self._room_bytes + len(lines):
                     return False
                 os.fchmod(descriptor, 0o600)
                 os.ftruncate(descriptor, at)

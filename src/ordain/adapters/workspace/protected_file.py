@@ -48,8 +48,9 @@ def _apart(work: Callable[_Given, T]) -> Callable[_Given, Coroutine[Any, Any, T]
 class ProtectedFiles:
     """ports.Protection on the file system."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, *, files_max: int = FILES_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._workspace = workspace
+        self._files_max, self._bytes_max = files_max, bytes_max
 
     async def set_aside(self, paths: Collection[str]) -> None:
         with self._root() as root:
@@ -74,10 +75,11 @@ class ProtectedFiles:
                 found = PatternLook(root).matching(wanted)
             except Refused as refused:
                 raise refuse("E_PROTECT", *(refused.problems[0].detail, *refused.problems[0].hints)) from refused
-            if len(found) > FILES_MAX:
-                raise refuse("E_PROTECT", f"The patterns mean {len(found):,} files; {FILES_MAX:,} can be protected.")
+            if len(found) > self._files_max:
+                detail = f"The patterns mean {len(found):,} files; {self._files_max:,} can be protected."
+                raise refuse("E_PROTECT", detail)
             for path in sorted(one for one in found.difference(known) if not is_cached(one)):
-                one = _read(root, path, BYTES_MAX - size)
+                one = _read(root, path, self._bytes_max - size, self._bytes_max)
                 if one is not None:
                     saved[path] = one
                     size += len(one.content)
@@ -175,7 +177,7 @@ def _conftests(look: PatternLook, workspace: Path, above: str, depth: int) -> It
             yield above + name
 
 
-def _read(root: int, path: str, size_max: int) -> Saved | None:
+def _read(root: int, path: str, size_max: int, bytes_max: int) -> Saved | None:
     """A file or link as it is; None for one that is gone since its name was read."""
     try:
         with openat.parent(root, path) as (parent, name):
@@ -185,7 +187,7 @@ def _read(root: int, path: str, size_max: int) -> Saved | None:
             if not stat.S_ISREG(found.st_mode):
                 raise refuse("E_PROTECT", f"`{path}` is neither a file nor a link, and cannot be protected.")
             if found.st_size > size_max:
-                limit = BYTES_MAX >> 20
+                limit = bytes_max >> 20
                 raise refuse("E_PROTECT", f"With `{path}`, more than {limit} MiB would have to be protected.")
             return Saved(content=_content(parent, name, path, found), mode=stat.S_IMODE(found.st_mode))
     except FileNotFoundError:

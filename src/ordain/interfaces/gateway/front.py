@@ -53,6 +53,19 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return Principal(name=self.name, channel=Channel.MCP, agent=agent)
 
 
+class GatewayPatience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long servers are waited for."""
+
+    late_s: float = 5.0
+    """How long the servers that are there wait for the others when a session begins. Who comes later is announced."""
+    known_s: float = 1.0
+    """How long they wait where it is known what all of them had last time: that is listed until they are there."""
+    discover_s: float = 10.0
+    """How long a server may take to say what it is in the modern era."""
+    acknowledge_s: float = 5.0
+    """How long it is waited for the slowest to say what it will tell."""
+
+
 class Front(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway stands on. None of it belongs to one session."""
 
@@ -74,6 +87,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of ours as it may be shown: commands in it work wherever they are typed."""
     say: Callable[[str], None] = lambda words: None
     """Tells whoever runs the gateway."""
+    patience: GatewayPatience = GatewayPatience()
 
 
 def own_server(workspaces: Workspaces) -> Callable[[Caller], Awaitable[Upstream]]:

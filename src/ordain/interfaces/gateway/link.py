@@ -21,8 +21,6 @@ from ordain.ports.tool import Unreached, Upstream
 
 GREET_S = 30.0
 """How long a server may take to start and to answer what it is asked at first."""
-DISCOVER_S = 10.0
-"""How long one may take to say whether it speaks the modern era."""
 LATE_MAX = 1_000
 """How many requests that a client took back are remembered, should they be answered all the same."""
 
@@ -52,9 +50,10 @@ class ServerLink:
         heard: Callable[[ServerLink, Message], Awaitable[None]],
         over: Callable[[ServerLink], Awaitable[None]],
         say: Callable[[str], None],
+        discover_s: float,
     ) -> None:
         """`heard` is told requests and notifications of the server, `over` that it is gone."""
-        self.name, self._say = name, say
+        self.name, self._say, self._discover_s = name, say, discover_s
         self._begin, self._heard, self._over = begin, heard, over
         self._upstream: Upstream | None = None
         self._newest: Upstream | None = None
@@ -174,7 +173,7 @@ class ServerLink:
         await self._open()
         upstream, self.probed = self._upstream, not self.modern
         try:
-            async with asyncio.timeout(DISCOVER_S):
+            async with asyncio.timeout(self._discover_s):
                 result = (await self._ask("server/discover", params)).get("result")
         except (TimeoutError, Unreached):  # some never answer, or die of, what they do not know
             if self.modern:  # it is only busy, with what others asked of it

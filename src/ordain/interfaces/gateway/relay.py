@@ -46,10 +46,6 @@ from ordain.interfaces.gateway.wire import (
 from ordain.interfaces.robot import envelope as robot
 from ordain.ports.tool import Unreached
 
-LATE_S = 5.0
-"""How long the servers that are there wait for the others when a session begins. Who comes later is announced."""
-KNOWN_S = 1.0
-"""How long they wait where it is known what all of them had last time: that is listed until they are there."""
 KEY_SHOWN = 40
 TASKS_MAX = 10_000
 """How many tasks of servers are remembered by whose they are."""
@@ -119,7 +115,7 @@ class Relay:
 
     def _link(self, name: str) -> ServerLink:
         begin = (lambda: self._front.own(self._caller)) if name == OWN else (lambda: self._front.open(name))
-        return ServerLink(name, begin, self._heard, self._lost, self._front.say)
+        return ServerLink(name, begin, self._heard, self._lost, self._front.say, self._front.patience.discover_s)
 
     async def received(self, message: Any) -> None:
         """Take a message of the client. Nothing is waited for."""
@@ -405,12 +401,13 @@ class Relay:
         is_known = arrived is not None and all(self._front.known(name) for name in self._links)
         try:
             while waiting and not said:
-                patience = KNOWN_S if is_known else None
-                ended, waiting = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                known_s = self._front.patience.known_s if is_known else None
+                ended, waiting = await asyncio.wait(waiting, timeout=known_s, return_when=asyncio.FIRST_COMPLETED)
                 if not ended:
                     break
             if waiting and not is_known:
-                _, waiting = await asyncio.wait(waiting, timeout=LATE_S if arrived is not None else None)
+                late_s = self._front.patience.late_s if arrived is not None else None
+                _, waiting = await asyncio.wait(waiting, timeout=late_s)
         except asyncio.CancelledError:
             for task in tasks:
                 task.cancel()
@@ -579,5 +576,5 @@ class Relay:
         listening = self._listening[request] = ChangeStream(
             request, self._send, lambda: self._listening.pop(request, None)
         )
-        listening.begin(message, there)
+        listening.begin(message, there, self._front.patience.acknowledge_s)
         return None

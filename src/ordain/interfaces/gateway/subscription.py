@@ -17,8 +17,6 @@ from ordain.interfaces.gateway.wire import Id, Message, params_of
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _URIS = "resourceSubscriptions"
-WAIT_S = 5.0
-"""How long it is waited for the slowest to say what it will tell."""
 
 
 class ChangeStream:
@@ -38,12 +36,13 @@ class ChangeStream:
         self._timer: asyncio.TimerHandle | None = None
         self._late: asyncio.Task[None] | None = None
 
-    def begin(self, message: Message, links: Sequence[ServerLink]) -> None:
+    def begin(self, message: Message, links: Sequence[ServerLink], wait_s: float) -> None:
+        """Ask these servers; the client is told after `wait_s` also where some have not said what they will tell."""
         self._silent = set(links)
         for link in links:
             self._asked[link] = link.request(message, self._ended(link), self._request, stream=True)
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WAIT_S, self._wait_no_longer)
+        self._timer = loop.call_later(wait_s, self._wait_no_longer)
 
     def _wait_no_longer(self) -> None:
         self._silent.clear()

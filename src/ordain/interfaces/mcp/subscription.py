@@ -51,16 +51,24 @@ class Subscription:
 class Watcher:
     """Watches for everybody who is subscribed, in a task that lasts as long as somebody is."""
 
-    def __init__(self, surface: Surface, workspaces: Workspaces) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        workspaces: Workspaces,
+        *,
+        looking_s: float = LOOKING_S,
+        subscribed_max: int = SUBSCRIBED_MAX,
+    ) -> None:
         self._surface, self._workspaces = surface, workspaces
+        self._looking_s, self._subscribed_max = looking_s, subscribed_max
         self._subscriptions: list[Subscription] = []
         self._task: asyncio.Task[None] | None = None
 
     async def permitted(self, call: ClientCall, uris: Collection[str]) -> list[str]:
         """Those of these addresses that the caller may read and that can be subscribed to, as far as there is room."""
-        room = SUBSCRIBED_MAX - sum(len(one.sizes) for one in self._subscriptions if one.by.name == call.by.name)
+        room = self._subscribed_max - sum(len(one.sizes) for one in self._subscriptions if one.by.name == call.by.name)
         found: list[str] = []
-        for uri in islice(dict.fromkeys(uris), SUBSCRIBED_MAX):
+        for uri in islice(dict.fromkeys(uris), self._subscribed_max):
             known = self._find(uri)
             if known is None or len(found) >= room:
                 continue
@@ -93,7 +101,7 @@ class Watcher:
 
     async def _watch(self) -> None:
         while self._subscriptions:
-            await asyncio.sleep(LOOKING_S)
+            await asyncio.sleep(self._looking_s)
             try:
                 await self._look()
             except Exception:  # it may well be possible the next time
