@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tools.measure import class_names, local_imports, long_functions, long_modules, trees, wide_constructors
@@ -80,3 +82,58 @@ def test_no_constructor_takes_too_much():
 
 def test_few_imports_stand_inside_functions():
     assert local_imports(trees()) <= LOCAL_IMPORTS_MAX
+
+
+# --- Tests that survive a move ---------------------------------------------------------------------------------------
+
+PRIVATE_USES_MAX = 34
+"""How often a test reaches for a private name of ours. Use a port, a twin or public behaviour, and lower it."""
+PATCHES_MAX = 98
+"""How often a test replaces something inside our modules. What injects a fault of the system itself is not counted."""
+NAMED_TUPLES = {"_replace", "_asdict", "_fields"}
+
+
+def nodes_of_tests() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", node
+
+
+def is_of_the_system(target: ast.expr) -> bool:
+    """Whether what is reached for belongs to Python and not to us: `os`, `asyncio.Task`, or `bash.time`."""
+    while isinstance(target, ast.Call):
+        target = target.func
+    named = ast.unparse(target).split(".")
+    return bool({named[0], named[-1]} & (sys.stdlib_module_names | {"Path"}))
+
+
+def is_private_use(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in NAMED_TUPLES
+        and ast.unparse(node.value) not in ("self", "cls", "super()")
+        and not is_of_the_system(node.value)
+    )
+
+
+def is_patch(node: ast.AST) -> bool:
+    """`monkeypatch.setattr`, `patch.object` and `patch.multiple` on something of ours."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("setattr", "object", "multiple")
+        and bool(node.args)
+        and not is_of_the_system(node.args[0])
+    )
+
+
+def test_tests_reach_for_few_private_names():
+    found = [where for where, node in nodes_of_tests() if is_private_use(node)]
+    assert len(found) == PRIVATE_USES_MAX, "\n".join([f"{len(found)} now, not {PRIVATE_USES_MAX}:", *found])
+
+
+def test_tests_patch_little_of_ours():
+    found = [where for where, node in nodes_of_tests() if is_patch(node)]
+    assert len(found) == PATCHES_MAX, "\n".join([f"{len(found)} now, not {PATCHES_MAX}:", *found])
