@@ -31,7 +31,6 @@ from unittest import mock
 import apsw
 
 from ordain.adapters.ledger import database as ledger_file
-from ordain.adapters.ledger import writer as ledger_writer
 from ordain.core.ledger import chain
 from tests.crash.process import KIM
 from tests.crash.site import whole
