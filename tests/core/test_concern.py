@@ -13,11 +13,10 @@ from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.pane import SendText
 from ordain.core.plan.actions.task import Task
-from ordain.core.plan.concern import ConcernKind
 from ordain.core.plan.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Plan, Step
-from ordain.core.plan.role import EffectClass
+from ordain.core.plan.role import ConcernKind, EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolParameter
 from ordain.core.policy.settings import Settings
 from tests.build import plan, step

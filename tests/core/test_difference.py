@@ -36,7 +36,6 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.actions.wait import WaitFor
 from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_id
-from ordain.core.plan.concern import ConcernKind
 from ordain.core.plan.condition import ApprovalScope, Contract, External, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.plan.failure import (
     Abort,
@@ -50,6 +49,7 @@ from ordain.core.plan.failure import (
     Skip,
 )
 from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.role import ConcernKind
 from ordain.core.plan.tool import DEFINITIONS
 from tests.build import plan, step
 from tests.plans import changed, plans, sites

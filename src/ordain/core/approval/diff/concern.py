@@ -35,10 +35,9 @@ from ordain.core.lint.survey import Needs, ordering, waits_for
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import canonical_bytes
-from ordain.core.plan.concern import ConcernKind, Said, listed
 from ordain.core.plan.condition import Contract
 from ordain.core.plan.model import Action, Plan, Step, all_steps, nested_plan_of
-from ordain.core.plan.role import EffectClass, about
+from ordain.core.plan.role import ConcernKind, EffectClass, Said, about, listed
 from ordain.core.plan.tool import ToolDefinition, tool_name
 from ordain.core.plan.value import StepId
 from ordain.core.policy.agent import AgentChoice, choose

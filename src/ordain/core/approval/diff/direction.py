@@ -13,7 +13,6 @@ from typing import Any, assert_never
 import msgspec
 
 from ordain.core.plan.canonical import canonical_bytes
-from ordain.core.plan.concern import ConcernKind, Said, listed
 from ordain.core.plan.condition import Contract, NoCheck, Strategy
 from ordain.core.plan.failure import (
     Abort,
@@ -29,6 +28,7 @@ from ordain.core.plan.failure import (
     Skip,
 )
 from ordain.core.plan.model import Parameter, Plan, Step
+from ordain.core.plan.role import ConcernKind, Said, listed
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.policy.agent import model_of
 from ordain.core.policy.effect import effects_of
