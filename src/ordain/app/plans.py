@@ -28,6 +28,7 @@ from ordain.core.policy.assignment import assignments
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits, sandbox_limits
 from ordain.core.policy.tier import STRONGEST
+from ordain.core.report.brief import Arbitration, arbitration, plan_standing, run_standing
 from ordain.core.report.report import (
     InboxItem,
     LintReport,
@@ -51,7 +52,6 @@ from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from ordain.app.prompt import Prompts
-    from ordain.core.report.brief import Arbitration
     from ordain.core.report.simulation import Simulation
 
 
@@ -337,8 +337,6 @@ class PlanVerbs:
     def arbiter(self, ref: str, step: str | None) -> Arbitration:
         """What somebody should know who chooses the agent of a task of a stored plan or a run; without a name, of the
         first task that is not done."""
-        from ordain.core.report.brief import arbitration, plan_standing, run_standing  # only few ask for it
-
         if names_run(ref):
             run_id = self._records.find_run(ref)
             state, identity, _ = self._records.run(run_id)

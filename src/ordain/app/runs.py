@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ordain.app.plans import PlanVerbs
 from ordain.app.refusals import Refusals
 from ordain.app.run_control import RunControl, Waiting
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.value import RunId, StepId
+from ordain.core.report.brief import Brief, brief
 from ordain.core.report.report import (
     KeptOutput,
     Review,
@@ -27,9 +27,6 @@ from ordain.records.records import (
     Records,
 )
 from ordain.records.surroundings import Surroundings
-
-if TYPE_CHECKING:
-    from ordain.core.report.brief import Brief
 
 
 class RunVerbs:
@@ -172,8 +169,6 @@ class RunVerbs:
 
     def brief(self, ref: str, step: str) -> Brief:
         """What a planner needs to know to propose how a run goes on after one of its steps."""
-        from ordain.core.report.brief import brief  # only few ask for one
-
         run_id = self._records.find_run(ref)
         state, identity, _ = self._records.run(run_id)
         self._refuse_unknown_step(state, step)
