@@ -28,8 +28,8 @@ LONG_FUNCTIONS = {
     "core/run/state.py:_apply_to_step",
 }
 """Functions over 80 lines; the one that stays is the table of `apply`."""
-LOCAL_IMPORTS_MAX = 31
-"""How many imports of ours stand inside functions. The goal is fewer than 30; lower it when you have removed some."""
+LOCAL_IMPORTS_MAX = 29
+"""How many imports of ours may be inside functions: fewer than 30. Lower it when you have removed some."""
 
 
 def test_every_class_has_a_name_of_its_own():

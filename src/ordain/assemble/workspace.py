@@ -1,4 +1,4 @@
-"""From a directory and an environment to an App over real adapters; but for `quick`, the only file that names them."""
+"""From a directory and an environment to an App over real adapters, which only the modules of this room name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ from ordain.ports.agent import StepDoor
 from ordain.ports.ledger import Former, Ledger, LedgerAccess
 from ordain.ports.machine import Clients
 from ordain.ports.ports import Ports
-from ordain.ports.tool import Upstreams
 from ordain.records.records import WORKSPACE_STREAM, Records
 
 if TYPE_CHECKING:
@@ -162,13 +161,6 @@ def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
     path = Path(workspace)
     return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
-
-
-def open_upstreams(workspace: str) -> Upstreams:
-    """Sessions with the servers that a workspace's settings name, which are started in it."""
-    from ordain.adapters.tools.upstream import ServerSessions  # only the gateway has any
-
-    return ServerSessions(Path(workspace))
 
 
 def has_door() -> bool:

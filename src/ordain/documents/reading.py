@@ -7,6 +7,7 @@ Never raises for anything that a document can hold.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +20,9 @@ from ordain.documents.markdown.reader import read_markdown
 from ordain.documents.shape import RECORD_FIELDS
 from ordain.documents.tree import TREE_DEPTH_MAX, read_tree
 from ordain.documents.yaml import read_yaml, yaml_comments
+
+if TYPE_CHECKING:
+    from ordain.documents.dialects.seeds import SeedReaders
 
 _JSON = re.compile(r'\s*(?:\{|\[\s*(?:[\[\]{"]|\Z))')
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
@@ -63,21 +67,17 @@ def _yaml(text: str) -> Document:
 
 def _tree(read: ReadValue, notation: Notation) -> Document:
     dialect = None if read.problems else tree_dialect(read.value)
-    if dialect is None:
-        return read_tree(read, notation)
-    from ordain.documents.dialects.seeds import (
-        TREE_READERS,  # dialects are few; their readers are loaded when one comes
-    )
-
-    return TREE_READERS[dialect](read, notation)
+    return read_tree(read, notation) if dialect is None else _seeds().trees[dialect](read, notation)
 
 
 def _markdown(text: str) -> Document:
-    if not front_matter_dialect(text):
-        return with_claims(read_markdown(text), text)
-    from ordain.documents.dialects.seeds import read_s3
+    return with_claims(_seeds().markdown(text) if front_matter_dialect(text) else read_markdown(text), text)
 
-    return with_claims(read_s3(text), text)
+
+def _seeds() -> SeedReaders:
+    from ordain.documents.dialects.seeds import SEED_READERS  # loaded when a dialect comes, which is seldom
+
+    return SEED_READERS
 
 
 _READERS = {

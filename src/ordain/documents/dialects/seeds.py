@@ -7,8 +7,8 @@ its own names and never believed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -387,4 +387,11 @@ def _s3_context(outline: Outline, lines: Sequence[str], problems: ProblemList) -
     return msgspec.structs.replace(outline, sections=sections), text
 
 
-TREE_READERS = {"s1": read_s1, "s2": read_s2}
+class SeedReaders(NamedTuple):
+    """The readers of dialects: of trees by the name of the dialect, and of Markdown."""
+
+    trees: Mapping[str, Callable[[ReadValue, Notation], Document]]
+    markdown: Callable[[str], Document]
+
+
+SEED_READERS = SeedReaders({"s1": read_s1, "s2": read_s2}, read_s3)
