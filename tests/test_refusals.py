@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from ordain.app import refusals
 from tests.scenario import twin_ports
 from tests.twins.ledger import MemoryLedger
@@ -12,10 +10,9 @@ from tests.words import PER_HOUR, REFUSALS_STREAM, Channel, Principal, Problem, 
 PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `approved`.")]
 
 
-def test_however_many_clients_flood_no_more_is_recorded_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "NEWEST", 100)
+def test_however_many_clients_flood_no_more_is_recorded_of_each() -> None:
     ledger = MemoryLedger()
-    recording = refusals.Refusals(Surroundings(twin_ports(ledger)))
+    recording = refusals.Refusals(Surroundings(twin_ports(ledger)), newest=100)
     callers = [Principal(name=f"mcp/{number}", channel=Channel.MCP) for number in range(4)]
 
     async def flood() -> None:

@@ -387,13 +387,13 @@ def test_an_end_that_somebody_else_took_is_not_called_good(tmp_path):
         os.waitpid(pid, 0)
 
     async def thief():
-        await eventually_in_loop(lambda: shell._own)
-        take(*shell._own)
+        pid = tmp_path / "pid"
+        take(int(await eventually_in_loop(lambda: pid.exists() and pid.read_text().strip(), "its pid")))
 
     async def both():
         stolen = asyncio.create_task(thief())
         try:
-            return await shell.run(Command(text="sleep 30", env={}, timeout_ms=20_000, mark="m"))
+            return await shell.run(Command(text="echo $$ > pid; sleep 30", env={}, timeout_ms=20_000, mark="m"))
         finally:
             await stolen
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,8 +70,8 @@ def test_too_much_is_let_go_and_still_counted(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_nearly_full_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = os.statvfs(tmp_path)
-    monkeypatch.setattr(spool_module, "ROOM_BYTES", free.f_bavail * free.f_frsize * 2)
+    disk = SimpleNamespace(f_bavail=spool_module.ROOM_BYTES // 2, f_frsize=1)
+    monkeypatch.setattr(os, "fstatvfs", lambda descriptor: disk)
     whole = spooled(bytes(3_000_000), tmp_path).whole()
     assert whole is not None and whole.parts is None and whole.size == 3_000_000
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -85,6 +86,19 @@ def opened(path: Path, busy_timeout_ms: int = 10_000, **how: Any) -> Iterator[Sq
 
 
 @pytest.fixture
+def connections() -> Iterator[list[apsw.Connection]]:
+    """Every connection to a database that is made; the last one after an append is the one that writes."""
+    made: list[apsw.Connection] = []
+
+    def note(connection: apsw.Connection) -> None:
+        made.append(connection)
+
+    apsw.connection_hooks.append(note)
+    yield made
+    apsw.connection_hooks.remove(note)
+
+
+@pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
@@ -126,11 +140,10 @@ def test_closing_leaves_one_file_and_reopening_finds_everything(path: Path) -> N
         assert len(ledger.read("a")) == 3
 
 
-def test_what_was_appended_is_synced_with_every_commit(path: Path) -> None:
+def test_what_was_appended_is_synced_with_every_commit(path: Path, connections: list[apsw.Connection]) -> None:
     with opened(path) as ledger:
         append(ledger, to("a", 0, fact(1)))
-        for connection in (ledger._connection, ledger._writer._connection):
-            assert connection is not None
+        for connection in connections[-2:]:  # what reads, what writes
             assert connection.pragma("synchronous") == 2
             assert connection.pragma("journal_mode") == "wal"
 
@@ -264,7 +277,8 @@ def test_how_long_commits_take_decides_who_makes_them(path: Path, monkeypatch: p
         for number in range(60):
             took = 0.5 if number == 10 else 0.0001
             append(ledger, to("a", number, fact(1)))
-            assert (writer._thread is not None) == (number > 10)
+            threads = [thread.name for thread in threading.enumerate()]
+            assert ("ordain-ledger" in threads) == (number > 10)
         assert writer._usual_s < ledger_writer.QUICK_S
 
 
@@ -693,12 +707,13 @@ def test_a_damaged_page_is_refused_as_broken(path: Path) -> None:
 # --- The disk says no --------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_leaves_nothing_half_written_and_is_not_tried_again(path: Path) -> None:
+def test_a_full_disk_leaves_nothing_half_written_and_is_not_tried_again(
+    path: Path, connections: list[apsw.Connection]
+) -> None:
     big = ConfigTrusted(digest="x", text="x" * 1_000_000, by=ANA)
     with opened(path) as ledger:
         written = append(ledger, to("a", 0, *TEN))
-        connection = ledger._writer._connection
-        assert connection is not None
+        connection = connections[-1]
         connection.pragma("max_page_count", connection.pragma("page_count") + 10)
 
         async def neighbours() -> list[tuple[Recorded, ...] | BaseException]:
@@ -728,15 +743,16 @@ class Room(Reserve):
         return super().give_up()
 
 
-def test_a_write_that_found_the_disk_full_is_made_once_more_in_the_room_set_aside(path: Path) -> None:
+def test_a_write_that_found_the_disk_full_is_made_once_more_in_the_room_set_aside(
+    path: Path, connections: list[apsw.Connection]
+) -> None:
     """Only there: where there was no reserve, or it is not enough, the first refusal stands."""
     big = ConfigTrusted(digest="x", text="x" * 1_000_000, by=ANA)
     reserve = Room(path.with_name("reserve"))
     ledger = SqliteLedger.open(path, reserve=reserve)
     append(ledger, to("a", 0, *TEN))
     assert path.with_name("reserve").stat().st_size == RESERVE_BYTES
-    connection = reserve.connection = ledger._writer._connection  # type: ignore[union-attr]
-    assert connection is not None
+    connection = reserve.connection = connections[-1]
     connection.pragma("max_page_count", connection.pragma("page_count") + 10)
 
     async def neighbours() -> list[tuple[Recorded, ...] | BaseException]:
@@ -763,7 +779,8 @@ def test_the_reserve_is_given_up_before_what_would_not_fit_beside_it(
     append(ledger, to("a", 0, fact(1)))
     data = b"x" * 3_000_000
     artifact = Artifact(seal=ledger.seal(data), size=len(data), parts=lambda: iter([data]))
-    monkeypatch.setattr(reserve, "_free", lambda: 4_000_000 + free * 4_000_000)
+    disk = SimpleNamespace(f_bavail=4_000_000 + free * 4_000_000, f_frsize=1)
+    monkeypatch.setattr(os, "statvfs", lambda path: disk)
     append(ledger, Append(stream="a", expected=1, events=(fact(2),), artifacts=(artifact,)))
     assert path.with_name("reserve").exists() == bool(free)
     asyncio.run(ledger.close())
@@ -813,11 +830,12 @@ def test_a_file_that_was_deleted_takes_nothing_more(path: Path) -> None:
         assert code(lambda: append(ledger, to("a", 1, fact(2)))) == "E_LEDGER_IO"
 
 
-def test_a_file_system_that_was_made_read_only_takes_nothing_more(path: Path) -> None:
+def test_a_file_system_that_was_made_read_only_takes_nothing_more(
+    path: Path, connections: list[apsw.Connection]
+) -> None:
     with opened(path) as ledger:
         append(ledger, to("a", 0, fact(1)))
-        connection = ledger._writer._connection
-        assert connection is not None
+        connection = connections[-1]
         # Stands in for a remount, which needs root to provoke.
         connection.pragma("query_only", True)
         assert code(lambda: append(ledger, to("a", 1, fact(2)))) == "E_LEDGER_IO"

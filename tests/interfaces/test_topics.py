@@ -126,9 +126,8 @@ def test_a_topic_takes_so_many_an_hour():
     assert asyncio.run(topics.post("auth", "x", KIM)).count == PER_HOUR + 1
 
 
-def test_there_are_so_many_topics(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ordain.app.topics.TOPICS_MAX", 3)
-    topics = Topics(Surroundings(twin_ports(MemoryLedger())))
+def test_there_are_so_many_topics():
+    topics = Topics(Surroundings(twin_ports(MemoryLedger())), topics_max=3)
     for number in range(3):
         asyncio.run(topics.post(f"t{number}", "x", KIM))
     assert codes(topics.post("t3", "x", KIM)) == "E_TOPIC_FLOOD"

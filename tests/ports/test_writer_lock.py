@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -122,14 +123,12 @@ def test_another_process_is_named_and_its_death_frees_everything(tmp_path, other
 
 
 def test_a_frozen_process_is_silent_and_one_that_beats_is_not(tmp_path, other, monkeypatch):
-    import ordain.adapters.ledger.lock as module
-
-    lock, awake = FileWriterLock(lambda: tmp_path, BOOT), module._awake_ms
-    monkeypatch.setattr(module, "_awake_ms", lambda: awake() + 3_600_000)
+    lock, awake = FileWriterLock(lambda: tmp_path, BOOT), time.monotonic_ns
+    monkeypatch.setattr(time, "monotonic_ns", lambda: awake() + 3_600_000 * 1_000_000)
     holder = lock.holder("RUN-OTHER")
     assert holder is not None and holder.silent_ms >= 3_600_000
     other.beat()
-    monkeypatch.setattr(module, "_awake_ms", awake)
+    monkeypatch.setattr(time, "monotonic_ns", awake)
     holder = lock.holder("RUN-OTHER")
     assert holder is not None and holder.silent_ms < 60_000
 

@@ -28,8 +28,8 @@ _TRIES = 3
 class Refusals:
     """The refusals of one workspace."""
 
-    def __init__(self, here: Surroundings) -> None:
-        self._here = here
+    def __init__(self, here: Surroundings, *, newest: int = NEWEST) -> None:
+        self._here, self._newest = here, newest
 
     @asynccontextmanager
     async def recording(self, verb: str, subject: str, by: Principal) -> AsyncIterator[None]:
@@ -100,12 +100,12 @@ class Refusals:
         if not self._here.has_ledger():
             return ()
         ledger = self._here.ledger
-        return ledger.read(REFUSALS_STREAM, max(ledger.size(REFUSALS_STREAM) - NEWEST, 0))
+        return ledger.read(REFUSALS_STREAM, max(ledger.size(REFUSALS_STREAM) - self._newest, 0))
 
     def _since(self, since: Instant, size: int) -> Sequence[Recorded]:
         """All that were recorded since then, and perhaps older ones. However many callers there are, each is counted:
         else those of one could push another's out of sight, and both go on for ever."""
-        looked_back = NEWEST
+        looked_back = self._newest
         while True:
             found = self._here.ledger.read(REFUSALS_STREAM, max(size - looked_back, 0))
             if looked_back >= size or found[0].at <= since:

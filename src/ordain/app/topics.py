@@ -38,8 +38,8 @@ from ordain.records.surroundings import Surroundings
 class Topics:
     """The topics of one workspace."""
 
-    def __init__(self, here: Surroundings) -> None:
-        self._here = here
+    def __init__(self, here: Surroundings, *, topics_max: int = TOPICS_MAX) -> None:
+        self._here, self._topics_max = here, topics_max
 
     def __call__(self) -> tuple[TopicLine, ...]:
         warn_renamed("topics", "topics.all")
@@ -80,8 +80,8 @@ class Topics:
         event = TopicPosted(topic=name, by=by, text=here.sink().text(text))
         while True:
             size, now = here.ledger.size(stream), here.now()
-            if not size and len(here.ledger.streams(stream_of_topic(""))) >= TOPICS_MAX:
-                detail = f"There are {TOPICS_MAX:,} topics already, and no more are taken."
+            if not size and len(here.ledger.streams(stream_of_topic(""))) >= self._topics_max:
+                detail = f"There are {self._topics_max:,} topics already, and no more are taken."
                 raise refuse("E_TOPIC_FLOOD", detail, "Post to one of them.", command="ordain topic")
             if flooded(here.records.topic(name, PER_HOUR), now):
                 detail = f"{PER_HOUR} messages were posted to `{name}` within the last hour, and no more are taken."
