@@ -11,7 +11,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ordain.app import proposals
 from ordain.core.ledger import chain
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, twin_ports
@@ -37,14 +36,17 @@ from tests.words import (
     PlanPrepared,
     PlanRejected,
     Principal,
+    Proposals,
     Recorded,
     Records,
     Refused,
     RequestRefused,
+    Reviews,
     RunStarted,
     SignatureRefused,
     Stage,
     StepId,
+    Surroundings,
     WorkspaceCopies,
     WorkspaceOpened,
     audit,
@@ -816,35 +818,41 @@ def test_a_workspace_that_cannot_be_written_does_no_harm(tmp_path):
 # --- Floods --------------------------------------------------------------------------------------------------------
 
 
-def test_agents_revise_a_plan_so_often_and_then_it_is_a_persons_turn(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(proposals, "REVISIONS_MAX", 3)
+def bounded(life: Scenario, **bounds: int) -> Proposals:
+    """What takes proposals in this life, with bounds that are reached soon."""
+    here = Surroundings(life.app.ports)
+    return Proposals(here, Reviews(here), **bounds)
+
+
+def test_agents_revise_a_plan_so_often_and_then_it_is_a_persons_turn():
     life = Scenario(step("a"))
+    proposals = bounded(life, revisions_max=3)
     for name in "abc":
-        do(life.app.plans.prepare(markdown(name), "x.plan.md", ROBOT))
+        do(proposals.prepare(markdown(name), "x.plan.md", ROBOT))
     for text in (markdown("d"), markdown("e")):
         with pytest.raises(Refused, match="E_PROPOSALS_TOO_MANY"):
-            do(life.app.plans.prepare(text, "x.plan.md", ROBOT))
-    do(life.app.plans.prepare(markdown("a"), "x.plan.md", ROBOT))  # what was there before is no revision more
-    do(life.app.plans.prepare(markdown("d"), "x.plan.md", KIM))
+            do(proposals.prepare(text, "x.plan.md", ROBOT))
+    do(proposals.prepare(markdown("a"), "x.plan.md", ROBOT))  # what was there before is no revision more
+    do(proposals.prepare(markdown("d"), "x.plan.md", KIM))
 
 
-def test_agents_propose_the_same_plan_so_often(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(proposals, "LIFE_MAX", 5)
+def test_agents_propose_the_same_plan_so_often():
     life = Scenario(step("a"))
+    proposals = bounded(life, life_max=5)
     for _ in range(5):
-        do(life.app.plans.prepare(markdown("b"), "x.plan.md", ROBOT))
+        do(proposals.prepare(markdown("b"), "x.plan.md", ROBOT))
     with pytest.raises(Refused, match="E_PROPOSALS_TOO_MANY"):
-        do(life.app.plans.prepare(markdown("b"), "x.plan.md", ROBOT))
+        do(proposals.prepare(markdown("b"), "x.plan.md", ROBOT))
 
 
-def test_agents_propose_so_many_plans_an_hour_although_they_take_them_back(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(proposals, "PER_HOUR", 3)
+def test_agents_propose_so_many_plans_an_hour_although_they_take_them_back():
     life = Scenario(step("a"))
+    proposals = bounded(life, per_hour=3)
     for name in "bcd":
-        proposal = do(life.app.plans.prepare(markdown(name), f"{name}.plan.md", ROBOT))
+        proposal = do(proposals.prepare(markdown(name), f"{name}.plan.md", ROBOT))
         do(life.app.plans.cancel(proposal.lineage, ROBOT))
     with pytest.raises(Refused, match="E_PROPOSALS_TOO_MANY"):
-        do(life.app.plans.prepare(markdown("e"), "e.plan.md", ROBOT))
-    do(life.app.plans.prepare(markdown("e"), "e.plan.md", KIM))
+        do(proposals.prepare(markdown("e"), "e.plan.md", ROBOT))
+    do(proposals.prepare(markdown("e"), "e.plan.md", KIM))
     life.clock.advance(3_600_001)
-    do(life.app.plans.prepare(markdown("f"), "f.plan.md", ROBOT))
+    do(proposals.prepare(markdown("f"), "f.plan.md", ROBOT))

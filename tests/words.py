@@ -58,6 +58,7 @@ _HOMES: dict[str, str] = {
     "ordain.app.guard": "GuardInForce GuardedCalls Seen",
     "ordain.app.plans": "PlanVerbs",
     "ordain.app.proposals": "Proposals",
+    "ordain.app.review": "Reviews",
     "ordain.app.run_end": "RunEnds",
     "ordain.app.topics": "Topics",
     "ordain.assemble.quick_guard": "QuickGuard",

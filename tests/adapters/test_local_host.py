@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,7 +56,7 @@ def test_the_default_place_is_in_the_home(file: Path, monkeypatch: pytest.Monkey
     (tmp_path / ".config/ordain").mkdir(parents=True)
     (tmp_path / ".config/ordain/config.toml").write_text("[audit]\nrobot_backup_outputs = true\n")
     assert not read(file).robot_backup_outputs, "who asks chooses HOME"
-    monkeypatch.setattr("ordain.adapters.process.host.account_home", lambda: str(tmp_path))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(tmp_path)))
     assert read(file).robot_backup_outputs
 
 

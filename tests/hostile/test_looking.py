@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pwd
 import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -354,7 +356,7 @@ def test_a_backup_has_them_for_a_person_and_where_the_user_says_so(
         assert answer["data"]["outputs_left_out"] is True
         assert KNOWN.encode() not in (tmp_path / f"chosen{n}.db").read_bytes()
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setattr("ordain.adapters.process.host.account_home", lambda: str(tmp_path))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(tmp_path)))
     robot = Principal(name="cron", channel=Channel.ROBOT)
     assert open_workspace(workspace.path).audits.backup(tmp_path / "scheduled.db", robot)[1]
     for name in ("mine.db", "scheduled.db"):

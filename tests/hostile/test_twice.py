@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -302,7 +303,7 @@ def test_without_proc_what_a_killed_executor_left_is_ended_by_its_group(
     from ordain.adapters.process import bash
     from ordain.adapters.process import process as process_groups
 
-    if not process_groups._started(os.getpid()):
+    if shutil.which("ps") is None:
         pytest.skip("ps is not installed, so nothing says when a process was started")
     monkeypatch.setattr(process_groups, "is_searchable", lambda: False)
     monkeypatch.setattr(bash, "all_processes", list)
@@ -310,8 +311,9 @@ def test_without_proc_what_a_killed_executor_left_is_ended_by_its_group(
     left, other, reused = (
         subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL) for _ in range(3)
     )
+    groups = process_groups.ProcessGroups(lambda: tmp_path)
     for child, mark in ((left, "WS/RUN-1/a"), (other, "WS/RUN-2/a"), (reused, "WS/RUN-1/b")):
-        shell._groups.note(child.pid, mark)
+        groups.note(child.pid, mark)
     note = tmp_path / "groups" / str(reused.pid)
     note.write_bytes(note.read_bytes().replace(b'"started":"', b'"started":"not '))  # another process has its number
     assert shell.sweep("WS/RUN-1/") == 1
@@ -327,7 +329,7 @@ def test_without_proc_an_executor_that_is_killed_while_it_notes_a_group_has_note
 ) -> None:
     from ordain.adapters.process import process as process_groups
 
-    if not process_groups._started(os.getpid()):
+    if shutil.which("ps") is None:
         pytest.skip("ps is not installed, so nothing says when a process was started")
     monkeypatch.setattr(process_groups, "is_searchable", lambda: False)
     groups = process_groups.ProcessGroups(lambda: tmp_path)

@@ -62,8 +62,7 @@ def reason(data: bytes, **options: Any) -> str | None:
 
 
 def sightings(workspace: Workspace) -> list[Sighting]:
-    shelf = quick.QuickGuard(workspace.path, Path(os.environ["ORDAIN_HOME"]), quick.Settings())._shelf
-    return list(quick.SightingLog(lambda: shelf).since(Instant(0)))
+    return list(open_at_terminal(workspace.path).ports.sightings.since(Instant(0)))
 
 
 def refusals(workspace: Workspace) -> list[RequestRefused]:

@@ -54,8 +54,17 @@ FEEDBACK_MAX = 4_000
 class Proposals:
     """The verbs before and beside approval."""
 
-    def __init__(self, here: Surroundings, reviews: Reviews) -> None:
+    def __init__(
+        self,
+        here: Surroundings,
+        reviews: Reviews,
+        *,
+        per_hour: int = PER_HOUR,
+        revisions_max: int = REVISIONS_MAX,
+        life_max: int = LIFE_MAX,
+    ) -> None:
         self._here, self.reviews = here, reviews
+        self._per_hour, self._revisions_max, self._life_max = per_hour, revisions_max, life_max
 
     # --- Proposing -------------------------------------------------------------------------------------------------
 
@@ -254,8 +263,8 @@ class Proposals:
     def _refuse_flood(self, state: PlanState, identity: PlanId, by: Principal) -> None:
         """Raise Refused where agents have proposed more than anybody could read, whatever became of it: each proposal
         is kept for good."""
-        revised = len(state.revisions) >= REVISIONS_MAX and identity not in state.revisions
-        if revised or state.size >= LIFE_MAX:
+        revised = len(state.revisions) >= self._revisions_max and identity not in state.revisions
+        if revised or state.size >= self._life_max:
             raise refuse(
                 "E_PROPOSALS_TOO_MANY",
                 "This plan has been proposed again and again; the next time must be a person's.",
@@ -264,9 +273,9 @@ class Proposals:
         if state.plan_id:
             return
         since = self._here.now() - HOUR_MS
-        newest = self._here.ledger.plans(newest=PER_HOUR)
-        if sum(one.state.opened_at > since and _same_agent(one.state.proposer, by) for one in newest) >= PER_HOUR:
-            detail = f"{by.name} has proposed {PER_HOUR} plans within an hour."
+        newest = self._here.ledger.plans(newest=self._per_hour)
+        if sum(one.state.opened_at > since and _same_agent(one.state.proposer, by) for one in newest) >= self._per_hour:
+            detail = f"{by.name} has proposed {self._per_hour} plans within an hour."
             raise refuse("E_PROPOSALS_TOO_MANY", detail, "Wait, or let a person propose it.", command="ordain list")
 
     # --- Declining -------------------------------------------------------------------------------------------------
