@@ -98,6 +98,10 @@ RISKY = [
     "./deploy.sh prod",
     "terraform apply -auto-approve",
     "aws s3 rm s3://bucket/x --recursive",
+    "sed -i s/a/b/ ordain.toml",
+    "sed -i -e s/a/b/ /etc/hosts",
+    "cp a /tmp/../etc/hosts",
+    "python -m pip install --user x",
 ]
 
 
@@ -117,6 +121,15 @@ READS = [
     "timeout 10 git diff HEAD~1 -- src",
     "find . -name '*.py' -not -path './build/*'",
     "jq '.scripts | keys' package.json",
+    "CI=1 git status",
+    "git stash show -p stash@{0}",
+    'rg "csv\\." src',
+    "awk 'NR>=10 && NR<=20' a",
+    "sed -n -e '/a\\/b/p' x.py",
+    "tail -n 5 /tmp/build.log",
+    "set -o pipefail; git log | head",
+    "lsof -iTCP:8001 -sTCP:LISTEN -n -P",
+    "git clean -ndx",
 ]
 
 
@@ -188,6 +201,32 @@ NOT_READS = [
     "ls |& cat",
     "ls 2>&1>x",
     "cat < /etc/shadow",
+    "trap 'rm x' EXIT",
+    "export GIT_EXTERNAL_DIFF=./x; git diff",
+    "hash -p ./x git; git status",
+    "printf -v PATH ./x; git status",
+    "test -v 'a[0]'",
+    "let 'a[0]=1'",
+    "git config user.name eve",
+    "git restore --staged a.py",
+    "ss -K dst 10.0.0.1",
+    "xxd a b",
+    "hostnamectl set-hostname x",
+    "ip netns exec a rm x",
+    "docker compose config -o x",
+    "cloc --extract-with=./x a.zip",
+    "pip config --editor ./x edit",
+    "python -m cat README.md",
+    "npx cat README.md",
+    "uv run cat README.md",
+    "PATH=. git status",
+    "GIT_DIR=x git status",
+    "CI=1",
+    "CI=$X git status",
+    "CI=1; git status",
+    "cat /tmp/../etc/shadow",
+    "grep -e key .env",
+    "sed -n 's/[/]/g;s/e/p/' a",
 ]
 
 

@@ -105,6 +105,61 @@ def test_a_rule_opens_what_it_names_by_a_strict_reading_only(command, opened):
     assert (found is CallStanding.OPEN) is opened
 
 
+def test_a_call_without_arguments_has_none_that_does_not_fit():
+    assert standing("make", open_calls=("rule:x",), **TESTS) is CallStanding.OPEN
+    assert standing("make", open_calls=("rule:x",), **rules(program="make", subcommand="x")) is CallStanding.GUARDED
+
+
+@pytest.mark.parametrize(
+    "line", ["uv run pytest -q", "npx pytest -q", "python -m pytest -q", "timeout 9 uv run pytest -q"]
+)
+def test_what_finds_a_program_in_the_project_is_opened_only_where_a_rule_names_that(line):
+    unnamed, named = CallRule(tools=("shell",), where={"program": "pytest"}), ("through",)
+    assert standing(line, open_calls=("rule:x",), rules={"x": unnamed}) is CallStanding.GUARDED
+    opening = CallRule(tools=("shell",), where={"program": "pytest"}, besides=named)
+    assert standing(line, open_calls=("rule:x",), rules={"x": opening}) is CallStanding.OPEN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ruff format ../other",
+        "ruff format /home/kim/other",
+        "ruff check --output-file=/home/kim/.bashrc",
+        "ruff check -o/home/kim/.bashrc",
+        "ruff format ~/x",
+        "sudo ruff check",
+        "ruff check $X",
+    ],
+)
+def test_what_runs_code_or_writes_is_opened_only_with_words_that_stay_in_the_workspace(line):
+    opening = rules(program="ruff")
+    assert (
+        standing("ruff format src/a.py /home/kim/project/b.py", open_calls=("rule:x",), **opening) is CallStanding.OPEN
+    )
+    assert standing(line, open_calls=("rule:x",), **opening) is CallStanding.GUARDED
+
+
+def test_what_is_not_known_must_be_named_to_be_opened():
+    line, fetch = "git fetch --upload-pack=x origin", {"program": "git", "subcommand": "fetch"}
+    assert standing(line, open_calls=("rule:x",), **rules(**fetch)) is CallStanding.GUARDED
+    assert standing(line, open_calls=("rule:x",), **rules(**fetch, unknown=True)) is CallStanding.OPEN
+
+
+def test_an_option_of_a_subcommand_is_none_of_the_program():
+    assert standing("git switch -c a", open_calls=("rule:x",), **rules(program="git", subcommand="switch")) is (
+        CallStanding.OPEN
+    )
+    line = "git -c core.pager=./x switch a"
+    assert standing(line, open_calls=("rule:x",), **rules(program="git", subcommand="switch")) is CallStanding.GUARDED
+
+
+def test_a_rule_that_forbids_an_interpreter_means_its_modules_too():
+    for program in ("python", "pytest"):
+        found = standing("python -m pytest", deny=("rule:x",), guarded=(), **rules(program=program))
+        assert found is CallStanding.DENIED
+
+
 def test_several_entries_open_a_line_together():
     assert standing("make test && git status", open_calls=("rule:x", "shell:reads"), **TESTS) is CallStanding.OPEN
 

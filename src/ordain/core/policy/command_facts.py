@@ -30,7 +30,7 @@ from ordain.core.policy.command_guess import (
 )
 from ordain.core.policy.fact import ALARMS, CommandFact, CommandFacts, FactNote, LineFacts
 from ordain.core.policy.program import ASSIGNMENT, Words, bare
-from ordain.core.policy.program_table import ProgramTable
+from ordain.core.policy.program_table import CALMING, ProgramTable
 from ordain.core.policy.script import Pipeline, Script, Simple, SimpleCommand, everywhere
 from ordain.core.policy.settings import SECRET_NAMES
 from ordain.core.policy.sorted_words import SortedWords
@@ -220,6 +220,7 @@ class FactReader:
         strict = call.strict
         inner: CommandFacts | None = None
         found_inside: list[CommandFacts] = []
+        placed: set[str | None] = set()
         for role, word, rest in call.roles():
             if role in ("command", "shell", "remote", "env") and depth >= _DEPTH_MAX:
                 strict = False
@@ -236,8 +237,12 @@ class FactReader:
                 found, sure = self._operand(role, word, directory, call.program)
                 findings += found
                 strict = strict and sure
+                placed |= {word} if role not in ("text", "script") else set()
                 if role == "script" and word is not None and _name(word) in self._table and depth < _DEPTH_MAX:
                     found_inside.append(self.words((_name(word), *rest), directory, depth + 1))
+        if call.module:
+            inner = self._inner(call.module, directory, depth) if depth < _DEPTH_MAX else None
+            strict = strict and inner is not None
         for started in call.started:
             facts = self._inner(started, directory, depth) if depth < _DEPTH_MAX else None
             strict = False
@@ -245,48 +250,49 @@ class FactReader:
         if call.entry.downloads and inner is not None and inner.program not in self._table:
             findings.append(FactNote(CommandFact.RUNS_DOWNLOADED, inner.program))
         further = list(call.further())
-        if any("in_place" in tokens for tokens, _, _ in further):
-            read = (word for role, word, _ in call.roles() if role == "reads")
-            findings += [note for word in read for note in self._path(CommandFact.WRITES, word, directory)]
         calming = {token for tokens, _, _ in further for token in tokens if token in ("!", "!!")}
         if any(option in ("--help", "-help", "--version") for option, _ in call.options):
             calming.add("!!")
+            strict = False
         if calming:
             findings = [one for one in findings if one.fact not in ALARMS]
         for tokens, named, value in further:
             for token in tokens:
-                if token in ("!", "!!", "in_place"):
-                    continue
-                if token.endswith("@"):
-                    role = token[:-1]
-                    if role in ("shell", "command"):
-                        found_inside += self._handed(value or "$UNKNOWN", depth)
-                        strict = False
-                    else:
-                        found, sure = self._operand(role, value, directory, call.program)
-                        findings += found
-                        strict = strict and sure
+                role = token.removesuffix("@")
+                if token == role:
+                    findings += [FactNote(CommandFact(token), named)] if token not in CALMING else []
+                elif role in ("shell", "command"):
+                    found_inside += self._handed(value or "$UNKNOWN", depth)
+                    strict = False
                 else:
-                    findings.append(FactNote(CommandFact(token), named))
+                    found, sure = self._operand(role, value, directory, call.program)
+                    findings += found
+                    strict = strict and sure
+                    placed |= {value} if role not in ("text", "script") else set()
         findings += [note for one in found_inside for note in one.findings]
         if "!!" in calming:
             findings = [one for one in findings if one.fact not in ALARMS]
         if inner is not None:
-            return msgspec.structs.replace(
-                inner,
-                through=(call.title, *inner.through),
-                findings=_once((*inner.findings, *findings)),
-                strict=inner.strict and strict and call.entry.transparent,
-                inner=(*inner.inner, *found_inside),
-            )
+            return _started_by(call, inner, findings, strict, found_inside)
+        others = [word for word in call.arguments if word is not None and word not in placed]
         return CommandFacts(
             program=call.program,
             subcommand=call.subcommand,
             arguments=tuple(word for word in call.arguments if word is not None),
             findings=_once(findings),
-            strict=strict,
+            strict=strict and self._words_stay(others, findings, directory),
+            listed=call.listed,
             inner=tuple(found_inside),
         )
+
+    def _words_stay(self, words: Sequence[str], findings: Sequence[FactNote], directory: str | None) -> bool:
+        """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace: the
+        table does not say of each what it is."""
+        if not any(one.fact in (CommandFact.WRITES, CommandFact.RUNS_WORKSPACE) for one in findings):
+            return True
+        parts = (part for word in words for part in _may_be_paths(word))
+        leading = (part for part in parts if part.startswith(("/", "~")) or ".." in part)
+        return all(self._inside(one, directory) is not None or _SCRATCH.match(normpath(one)) for one in leading)
 
     def _inner(self, words: Words, directory: str | None, depth: int) -> CommandFacts | None:
         while words and words[0] is not None and ASSIGNMENT.match(words[0]):
@@ -347,7 +353,7 @@ class FactReader:
             return
         inside = self._inside(path, directory)
         if inside is None:
-            if not _SCRATCH.match(path):
+            if not _SCRATCH.match(normpath(path)):
                 yield FactNote(CommandFact.OUTSIDE, shown)
             if path.startswith("/dev/"):
                 yield FactNote(CommandFact.IRREVERSIBLE, shown)
@@ -371,18 +377,22 @@ class FactReader:
         if is_secret_path(path):
             return False
         return (
-            path in _STREAMS or self._inside(path, directory) is not None or _PUBLIC.match(normpath(path)) is not None
+            path in _STREAMS
+            or self._inside(path, directory) is not None
+            or _PUBLIC.match(normpath(path)) is not None
+            or _SCRATCH.match(normpath(path)) is not None
         )
 
 
 _HOME = re.compile(r"(?<![\w.~/'-])~(?=/|\s|\Z)|\$HOME\b|\$\{HOME\}")
 _OUTSIDE_HOME = "/~"
 _HERE = re.compile(r"\$PWD\b|\$\{PWD\}|\$\(pwd\)|`pwd`")
-_ADDRESS = r"(?:\d+|\$|/[^/\n]*/)"
-_SED = rf"(?:{_ADDRESS}(?:,\+?{_ADDRESS})?!?)?\s*(?:[pdq=]|s/[^/\n]*/[^/\n]*/[gpIi\d]*)?\s*"
+_FOUND = r"(?:[^/\\\n\[]|\\.|\[[^]/\\\n]+\])*"
+_ADDRESS = rf"(?:\d+|\$|/{_FOUND}/)"
+_SED = rf"(?:{_ADDRESS}(?:,\+?{_ADDRESS})?!?)?\s*(?:[pdq=]|s/{_FOUND}/(?:[^/\\\n]|\\.)*/[gpIi\d]*)?\s*"
 _FILTERS = {
     "sed": re.compile(rf"{_SED}(?:;{_SED})*"),
-    "awk": re.compile(r"(?!.*(?:system|getline|ENVIRON))[^|>@]*", re.DOTALL),
+    "awk": re.compile(r"(?!.*(?:system|getline|ENVIRON))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL),
     "jq": re.compile(r"(?!.*(?:\benv\b|ENV|include|import))[^@]*", re.DOTALL),
 }
 _FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk": "awk", "jq": "jq", "gojq": "jq"}
@@ -409,11 +419,37 @@ def _name(word: str) -> str:
     return bare(word).rpartition("/")[2] or word
 
 
+def _may_be_paths(word: str) -> Iterator[str]:
+    """What may be a path in a word: itself, and the value of an option."""
+    yield word
+    if word.startswith("-"):
+        yield word[2:]
+    yield from re.split("[=:,]", word)[1:]
+
+
 def _host(word: str | None) -> str:
     if word is None:
         return "…"
     found = re.match(r"(?:[a-z+]+://)?(?:[^/@]*@)?([^/:?#]+)", word, re.IGNORECASE)
     return found[1] if found is not None else word
+
+
+def _started_by(
+    call: SortedWords, inner: CommandFacts, findings: list[FactNote], strict: bool, inside: list[CommandFacts]
+) -> CommandFacts:
+    """What a command does that another one starts, with what that one does itself."""
+    runner = call.entry.runner or bool(call.module)
+    if call.module:  # a rule may mean the interpreter, or the module
+        inside = [*inside, CommandFacts(program=call.program, findings=_once(findings))]
+    return msgspec.structs.replace(
+        inner,
+        through=(call.title, *inner.through),
+        findings=_once((*inner.findings, *findings)),
+        strict=inner.strict and strict and (call.entry.transparent or runner),
+        runner=inner.runner or runner,
+        listed=inner.listed and call.listed,
+        inner=(*inner.inner, *inside),
+    )
 
 
 def _with_inner(commands: Iterable[CommandFacts]) -> Iterator[CommandFacts]:

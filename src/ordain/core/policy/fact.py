@@ -78,6 +78,11 @@ class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every word is known and means what the table says."""
     through: tuple[str, ...] = ()
     """What starts it: `sudo`, `timeout`."""
+    runner: bool = False
+    """Whether one of these finds the program in the project: `uv run`, `npx`, `python -m`. A rule opens that only if it
+    names `through`."""
+    listed: bool = True
+    """Whether the table lists every option, so that none is only taken for harmless."""
     inner: tuple[CommandFacts, ...] = ()
     """The commands of what it hands to a shell, or starts by an option; their facts are its own as well."""
 
@@ -91,7 +96,7 @@ class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def only_reads(self) -> bool:
-        return self.strict and self.facts == {CommandFact.READS}
+        return self.strict and self.listed and not self.runner and self.facts == {CommandFact.READS}
 
     def keys(self) -> Mapping[str, Any]:
         """What rules can ask for: the program, the subcommand, its arguments, and each fact with what it is about."""

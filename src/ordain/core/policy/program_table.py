@@ -14,11 +14,13 @@ A user adds or corrects entries in their own configuration directory; a workspac
 - `options`: those that are known. `-abc` are three flags, `-ab:` two with a value, `-#` is a number (`-20`),
   `--name` is a flag, `--name=` has a value, `--name?` has one only behind `=`. `-m>` takes all that follows as a
   command (`python -m`), `-exec!` takes one up to `;` or `+`. With `style = "words"` each option is a
-  whole word (`-name:`), as `find` and `java` have them. `any` stands for all others.
+  whole word (`-name:`), as `find` and `java` have them. `any` stands for all others; so does `every`, which says that
+  each of them is as harmless as the program.
 - `operands`: a role for each, in order; one with `*` stands for the rest: `text reads*`, `reads* writes`.
 - `when`: for options, and for operands by pattern, further facts. `writes@` is about the value of the option; `!` takes
   back what `does` and operands raise (`status`), `!!` every alarm (`--dry-run`); `in_place` says that operands which
-  are read are written as well (`sed -i`).
+  are read are written (`sed -i`), and `none` is a call without operands, `alone` one without options as well.
+- `transparent`: starts another program and changes nothing else about it. `runner`: finds that program in the project.
 """
 
 from __future__ import annotations
@@ -47,12 +49,16 @@ class ProgramEntry(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, str] = {}
     """By name with its dashes, how its value is given: the sign that `options` has behind it."""
     any_option: bool = False
+    every_option: bool = False
     words: bool = False
     operands: tuple[str, ...] = ()
     by_option: Mapping[str, Sequence[tuple[re.Pattern[str] | None, tuple[str, ...]]]] = {}
     """What holds where an option is given, or given with a value that fits."""
     by_operand: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = ()
     without_operands: tuple[str, ...] = ()
+    when_alone: tuple[str, ...] = ()
+    runner: bool = False
+    """Starts a program that it finds in the project: `uv run`, `npx`."""
     transparent: bool = False
     """Starts another program and changes nothing else about it: `timeout`, `nice`."""
     downloads: bool = False
@@ -166,7 +172,7 @@ def facts(text: str) -> tuple[CommandFact, ...]:
 
 
 _KEYS = frozenset(["does", "options", "operands", "when", "style", "examples", "transparent", "permuted", "downloads"])
-_CALMING = ("!", "!!", "in_place")
+CALMING = ("!", "!!", "in_place")
 
 
 def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
@@ -181,6 +187,7 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
         "transparent",
         "permuted",
         "downloads",
+        "runner",
     }
     if unknown:
         raise ValueError(f"no key `{min(unknown)}` is known here")
@@ -195,11 +202,14 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
     by_option: dict[str, list[tuple[re.Pattern[str] | None, tuple[str, ...]]]] = {}
     by_operand: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
     without: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
     for names, more in ((names.split(), tuple(more.split())) for names, more in said.get("when", {}).items()):
         for one in names:
             name, equals, value = one.partition("=")
             if one == "none":
                 without = more
+            elif one == "alone":
+                alone = more
             elif one.startswith("-"):
                 by_option.setdefault(name, []).append((_pattern(value) if equals else None, more))
                 if name not in options:
@@ -207,7 +217,7 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
             else:
                 by_operand.append((_pattern(one), more))
         for token in more:
-            known = ROLES if token.endswith("@") else {*CommandFact, *_CALMING}
+            known = ROLES if token.endswith("@") else {*CommandFact, *CALMING}
             if token.removesuffix("@") not in known:
                 raise ValueError(f"`{token}` is no fact")
             if token.endswith("@"):
@@ -216,12 +226,15 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
     return ProgramEntry(
         does=facts(said.get("does", "")),
         options=options,
-        any_option="any" in listed,
+        any_option="any" in listed or "every" in listed,
+        every_option="every" in listed,
         words=words,
         operands=operands,
         by_option=by_option,
         by_operand=by_operand,
         without_operands=without,
+        when_alone=alone,
+        runner=said.get("runner", False),
         transparent=said.get("transparent", False),
         permuted=said.get("permuted", True),
         downloads=said.get("downloads", False),
@@ -233,7 +246,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _take_option(word: str, into: dict[str, str], words: bool) -> None:
-    if word == "any":
+    if word in ("any", "every"):
         return
     name = word.rstrip(":=?!>")
     kind = word[len(name) :].replace("=", ":")

@@ -35,7 +35,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.policy.fact import CommandFact, CommandFacts, LineFacts
+from ordain.core.policy.fact import ALARMS, CommandFact, CommandFacts, LineFacts
 from ordain.core.text.secret import named_secrets
 
 RULE = "rule:"
@@ -119,10 +119,13 @@ class ArgumentConditions:
     def vouched_command(self, command: CommandFacts) -> bool:
         """Whether a command, by its strict reading, is one that the rule lets through."""
         said = command.keys()
-        if not self._where or not command.strict or any(fact.value not in self._named for fact in command.alarms):
+        if not self._where or not command.strict or (command.runner and "through" not in self._named):
+            return False
+        if any(fact.value not in self._named for fact in command.facts & _TO_BE_NAMED):
             return False
         return all(
-            name in said and (_is_flag(wanted) or _vouched(wanted, said[name])) for name, wanted in self._where.items()
+            (_is_flag(wanted) or _vouched(wanted, said[name])) if name in said else name == "arguments"
+            for name, wanted in self._where.items()
         )
 
     def vouched(self, args: Mapping[str, Any] | None) -> bool:
@@ -140,6 +143,8 @@ class ArgumentConditions:
         return [name for name in args if name not in self._named] if self._where else []
 
 
+_TO_BE_NAMED = ALARMS | {CommandFact.UNKNOWN}
+"""The facts that a rule must name to open a command that they hold for."""
 COMMAND_KEYS = ("program", "subcommand", "arguments", "through", *(fact.value for fact in CommandFact))
 """What a rule can ask of a command."""
 

@@ -17,11 +17,15 @@ class SortedWords:
         self.program = str(words[0])
         base = table.base(self.program) or ProgramEntry()
         self.base, self.entry, self.subcommand, self.strict = base, base, "", True
+        self.listed, self._before = True, 0
+        """Whether the table lists every option that is there."""
         self.options: list[tuple[str, str | None]] = []
         self.operands: list[tuple[int, str | None]] = []
         """Operands with their places among the words."""
         self.started: list[Words] = []
-        """Commands that options start: `find -exec`, `python -m`."""
+        """Commands that options start: `find -exec`."""
+        self.module: Words = ()
+        """The command that an option begins, with all that follows: `python -m`."""
         self._words = words
         self._sort(base, 1, has_subcommands := table.has_subcommands(self.program))
         self.used = 0
@@ -34,10 +38,15 @@ class SortedWords:
                 after = self.operands[self.used - 1][0] + 1
                 before = [one for one in self.options if self._place(one[0]) < after]
                 self.options, self.operands, self.used, self.started = before, [], 0, []
+                self.module = ()
                 entry = msgspec.structs.replace(
-                    self.entry, options=merged, any_option=self.entry.any_option or base.any_option
+                    self.entry,
+                    options=merged,
+                    any_option=self.entry.any_option or base.any_option,
+                    every_option=self.entry.every_option,
                 )
-                self.strict = True if base.any_option else self._known_before(base, after)
+                self.strict, self.listed = self._known_before(base, after)
+                self._before = len(before)
                 self._sort(entry, after, False)
                 self.arguments = words[after:]
                 return
@@ -49,11 +58,13 @@ class SortedWords:
     def title(self) -> str:
         return f"{self.program} {self.subcommand}".rstrip()
 
-    def _known_before(self, base: ProgramEntry, end: int) -> bool:
+    def _known_before(self, base: ProgramEntry, end: int) -> tuple[bool, bool]:
+        """Whether the options before a subcommand are known, and listed."""
         probe = SortedWords.__new__(SortedWords)
         probe._words, probe.options, probe.operands, probe.strict, probe.started = self._words[:end], [], [], True, []
+        probe.listed, probe.module, probe._before = True, (), 0
         probe._sort(base, 1, True)
-        return probe.strict
+        return probe.strict or base.any_option, probe.listed
 
     def _place(self, option: str) -> int:
         return next((at for at, word in enumerate(self._words) if word is not None and word.startswith(option)), 0)
@@ -91,7 +102,10 @@ class SortedWords:
             rest = words[at:]
             ends = [place for place, one in enumerate(rest) if one in (";", "\\;", "+")] if known[word] == "!" else []
             end = ends[0] if ends else len(rest)
-            self.started.append(rest[:end])
+            if known[word] == ">":
+                self.module = rest
+            else:
+                self.started.append(rest[:end])
             self.options.append((word, rest[0] if rest else None))
             return at + end + (1 if ends else 0)
         if entry.words or word.startswith("--"):
@@ -100,7 +114,7 @@ class SortedWords:
                     [one for one in known if word.startswith("--") and one.startswith(name)] if not entry.words else []
                 )
                 if len(near) != 1 or entry.words:
-                    self.strict = self.strict and entry.any_option
+                    self._unlisted(entry)
                     self.options.append((name, value if equals else None))
                     return at
                 name, self.strict = near[0], False
@@ -118,7 +132,7 @@ class SortedWords:
             option = f"-{letter}"
             kind = known.get(option)
             if kind is None:
-                self.strict = self.strict and entry.any_option
+                self._unlisted(entry)
                 self.options.append((option, None))
             elif kind == ":":
                 attached = word[place + 1 :]
@@ -130,6 +144,10 @@ class SortedWords:
                 self.options.append((option, None))
         return at
 
+    def _unlisted(self, entry: ProgramEntry) -> None:
+        """An option that the table has no word for."""
+        self.strict, self.listed = self.strict and entry.any_option, self.listed and entry.every_option
+
     def inner(self) -> Words:
         """The command that this one starts."""
         return next((rest for role, _, rest in self.roles() if role == "command"), ())
@@ -137,6 +155,11 @@ class SortedWords:
     def roles(self) -> Iterator[tuple[str, str | None, Words]]:
         """Each operand with its role; a command or a text that is started comes with all its words."""
         roles, left = self.entry.operands, list(self.operands)
+        given = {token for tokens, _, _ in self.further() for token in tokens}
+        if (roles and f"{roles[0]}@" in given) or (roles[:1] == ("filter",) and "script@" in given):
+            roles = roles[1:]  # `sed -e`: an option has what the first operand would be
+        if "in_place" in given:
+            roles = tuple(role.replace("reads", "writes") for role in roles)
         for place, role in enumerate(roles):
             name, behind = role.rstrip("*"), len(roles) - place - 1
             if left and (name in ("command", "remote") or role == "shell*"):
@@ -153,12 +176,16 @@ class SortedWords:
     def further(self) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
         """What holds because of options and operands, which that is, and its value."""
         for entry in (self.entry,) if self.base is self.entry else (self.entry, self.base):
-            for option, value in self.options:
+            for place, (option, value) in enumerate(self.options):
+                if entry is not self.entry and place >= self._before and option in self.entry.options:
+                    continue  # a subcommand means something else by it: `git switch -c`
                 for pattern, tokens in entry.by_option.get(option, ()):
                     if pattern is None or (value is not None and pattern.fullmatch(value)):
                         yield tokens, option, value
             if not self.operands:
                 yield entry.without_operands, "", None
+                if not self.options:
+                    yield entry.when_alone, "", None
             for pattern, tokens in entry.by_operand:
                 for _, word in self.operands:
                     if word is not None and pattern.fullmatch(word):

@@ -1,9 +1,10 @@
 """The strict reading of a command line: a small grammar in which nothing can be hidden.
 
-Commands of literal words, joined by `|`, `&&`, `||` and `;`; quotes around text in which the shell expands nothing; and
-the redirections that write nowhere: `2>&1`, `>/dev/null`. Everything else has no strict reading: expansions,
-substitutions, patterns, assignments, groups, background, comments, here-documents, line ends, and letters beyond ASCII
-outside of quotes. This reader is pure and small on purpose: what it accepts, bash reads in the same way.
+Commands of literal words, joined by `|`, `&&`, `||` and `;`; quotes around text in which the shell expands nothing; the
+redirections that write nowhere: `2>&1`, `>/dev/null`; and before a command, variables that change nothing but what a
+program shows (`HARMLESS`). Everything else has no strict reading: expansions, substitutions, patterns, other
+assignments, groups, background, comments, here-documents, line ends, and letters beyond ASCII outside of quotes. This
+reader is pure and small on purpose: what it accepts, bash reads in the same way.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ _TOKEN = re.compile(
     r"""[ \t]*(?:
       (?P<void>[012]?>(?:&[12](?=[\s|&;]|\Z)|[ ]?/dev/null(?=[\s|&;]|\Z)))
     | (?P<join>\|\||&&|;|\|(?!&))
-    | (?P<word>(?:[A-Za-z0-9_./,:=@%+^~-]|'[^'\x00-\x08\x0b-\x1f\x7f]*'|"[^"$`\\!\x00-\x08\x0b-\x1f\x7f]*")+)
+    | (?P<word>(?:@\{[0-9]+\}|[A-Za-z0-9_./,:=@%+^~-]|'[^'\x00-\x08\x0b-\x1f\x7f]*'
+        |"(?:[^"$`\\!\x00-\x08\x0b-\x1f\x7f]|\\(?![$`"\\!\n]))*")+)
     )""",
     re.VERBOSE,
 )
+HARMLESS = frozenset(
+    ["CI", "COLUMNS", "FORCE_COLOR", "LANG", "LC_ALL", "NO_COLOR", "NODE_ENV", "PYTHONDONTWRITEBYTECODE",
+     "PYTHONUNBUFFERED", "RUST_BACKTRACE", "TERM", "TZ"]
+)  # fmt: skip
+"""Variables that may be set before a command: they decide nothing that a program loads, starts, reads or writes."""
+_HARMLESS = re.compile(rf"({'|'.join(sorted(HARMLESS))})=([A-Za-z0-9_.,:@%+-]*)")
 _TILDE = re.compile(r"(?<![A-Za-z0-9_^/.-])~")
 """A home; behind a letter or a digit it is a sign like any other: `HEAD~1`."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
@@ -40,6 +48,7 @@ def read_strictly(text: str) -> StrictLine | None:
     commands: list[SimpleCommand] = []
     pipelines: list[list[Words]] = [[]]
     words: list[str] = []
+    set_here: list[tuple[str, str | None]] = []
     at, text, wanted = 0, text.strip(" \t\n"), True
     directory: str | None = ""
     while at < len(text):
@@ -48,6 +57,10 @@ def read_strictly(text: str) -> StrictLine | None:
             return None
         at = found.end()
         if (word := found["word"]) is not None:
+            if not words and (assigned := _HARMLESS.fullmatch(word)) is not None:
+                set_here.append((assigned[1], assigned[2]))
+                wanted = True
+                continue
             if "'" in word or '"' in word:
                 if not words or _TILDE.search(_QUOTED.sub("''", word)):
                     return None
@@ -59,8 +72,9 @@ def read_strictly(text: str) -> StrictLine | None:
         elif found["join"] is not None:
             if not words:
                 return None
-            commands.append(SimpleCommand(tuple(words), directory=directory))
+            commands.append(SimpleCommand(tuple(words), tuple(set_here), directory=directory))
             pipelines[-1].append(tuple(words))
+            set_here = []
             if found["join"] != "|":
                 pipelines.append([])
             directory = _moved(words, directory, found["join"])
@@ -68,8 +82,10 @@ def read_strictly(text: str) -> StrictLine | None:
         elif not words:
             return None
     if words:
-        commands.append(SimpleCommand(tuple(words), directory=directory))
+        commands.append(SimpleCommand(tuple(words), tuple(set_here), directory=directory))
         pipelines[-1].append(tuple(words))
+    if set_here and not words:
+        return None
     if not commands or wanted:
         return None
     return StrictLine(tuple(commands), tuple(tuple(each) for each in pipelines if len(each) > 1))
