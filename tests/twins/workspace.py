@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ordain.adapters.process.host import understanding
+from ordain.adapters.process.line import understanding
 from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.state import keys
 from ordain.adapters.workspace.operand import operand_path, operand_pattern

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ordain.adapters.ledger.glance import approved_plans, glance
-from ordain.adapters.process.host import understanding
+from ordain.adapters.process.line import understanding
 from ordain.adapters.state.directory import check_state_directory, shelf_path, state_directory
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import read_stops

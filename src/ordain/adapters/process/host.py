@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from ordain.adapters.process.line import understanding
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.policy.fact import LineFacts
 from ordain.core.policy.settings import USER_FILE, Settings, UserSettings
@@ -55,18 +56,6 @@ class LocalHost:
 
     def understanding(self, settings: Settings) -> Callable[[str], LineFacts]:
         return understanding(self._workspace, settings)
-
-
-def understanding(workspace: Path, settings: Settings) -> Callable[[str], LineFacts]:
-    """What reads command lines for a workspace. Nothing is loaded before it is asked: few verbs judge one."""
-    stricter = tuple((name, tuple(facts)) for name, facts in sorted(settings.commands.items()))
-
-    def read(text: str) -> LineFacts:
-        from ordain.adapters.process.command_reader import line_reader
-
-        return line_reader(workspace, stricter, settings.control)(text)
-
-    return read
 
 
 def account_home() -> str | None:
