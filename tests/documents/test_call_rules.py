@@ -4,7 +4,7 @@ import pytest
 
 from ordain.core.policy.rule import CallRule, Example
 from ordain.documents.settings import read_settings
-from ordain.interfaces.cli.cmd_workspace import settings_template
+from ordain.interfaces.cli.configuration import settings_template
 
 RULE = """
 [rules.ours]

@@ -10,7 +10,7 @@ from ordain.core.plan.tool import ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.settings import Settings
 from ordain.documents.settings import key_names, keys_set, read_settings
-from ordain.interfaces.cli.cmd_workspace import settings_template
+from ordain.interfaces.cli.configuration import settings_template
 
 
 def test_the_template_is_all_defaults():

@@ -262,6 +262,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "guard-report.": (FINE, "guard report", nothing),
     "mcp-token.add": (REFUSED, "mcp token add laptop", nothing),
     "guard-hook.": (FINE, "guard hook claude-code", nothing),
+    "guard-init.": (WAITING, "guard init", nothing),
     "guard-install.": (WAITING, "guard install claude-code", nothing),
     "skill.": (FINE, "skill -o SKILL.md", nothing),
     "robot.": (FINE, "", nothing),

@@ -219,6 +219,7 @@ class FactReader:
         findings = [FactNote(fact) for fact in call.entry.does]
         strict = call.strict
         inner: CommandFacts | None = None
+        started_words: Words = ()
         found_inside: list[CommandFacts] = []
         placed: set[str | None] = set()
         for role, word, rest in call.roles():
@@ -226,7 +227,7 @@ class FactReader:
                 strict = False
                 findings.append(FactNote(CommandFact.UNKNOWN, call.title))
             elif role == "command":
-                inner = self._inner(rest, directory, depth)
+                inner, started_words = self._inner(rest, directory, depth), rest
             elif role in ("shell", "remote"):
                 strict = False
                 text = " ".join(one if one is not None else "$UNKNOWN" for one in rest)
@@ -241,6 +242,7 @@ class FactReader:
                 if role == "script" and word is not None and _name(word) in self._table and depth < _DEPTH_MAX:
                     found_inside.append(self.words((_name(word), *rest), directory, depth + 1))
         if call.module:
+            started_words = call.module
             inner = self._inner(call.module, directory, depth) if depth < _DEPTH_MAX else None
             strict = strict and inner is not None
         for started in call.started:
@@ -272,15 +274,17 @@ class FactReader:
         findings += [note for one in found_inside for note in one.findings]
         if "!!" in calming:
             findings = [one for one in findings if one.fact not in ALARMS]
+        own = words[1 : len(words) - len(started_words)]
+        others = [word for word in own if word is not None and word not in placed]
+        strict = strict and self._words_stay(others, findings, directory)
         if inner is not None:
             return _started_by(call, inner, findings, strict, found_inside)
-        others = [word for word in call.arguments if word is not None and word not in placed]
         return CommandFacts(
             program=call.program,
             subcommand=call.subcommand,
             arguments=tuple(word for word in call.arguments if word is not None),
             findings=_once(findings),
-            strict=strict and self._words_stay(others, findings, directory),
+            strict=strict,
             listed=call.listed,
             inner=tuple(found_inside),
         )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-import errno
 import os
 import shlex
-import stat
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -17,6 +13,7 @@ import ordain
 from ordain.assemble.quick_guard import state_places
 from ordain.assemble.workspace import make_state
 from ordain.core.text.problem import Problem, refuse
+from ordain.interfaces.cli.file_change import FileChange, shown_change, text_of, write_change
 from ordain.interfaces.cli.guard_notes import (
     Place,
     direct_notes,
@@ -25,16 +22,13 @@ from ordain.interfaces.cli.guard_notes import (
     version_notes,
     worth_notes,
 )
-from ordain.interfaces.cli.output_file import make_parents, write_whole
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook, denied_reason
 from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
 from ordain.interfaces.view.result import HookResult, InstallResult, SettingsFile
-from ordain.interfaces.view.text import visible
 
 SERVER = "ordain"
 """What our server is called in the settings of a host."""
-SETTINGS_MAX = 4 << 20
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ordain.__main__ import main; main()"
 """Starts the very code that this process runs, wherever the host stands and whatever its environment says."""
 _MANAGED = {
@@ -79,14 +73,6 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
     if answer.then is not None:
         answer.then()
     return FINE
-
-
-class _Change(NamedTuple):
-    """A file as it is and as it will be; None where there is none."""
-
-    path: Path
-    before: str | None
-    after: str | None
 
 
 @command(name="install")
@@ -134,13 +120,13 @@ def install(
         nothing = "There is nothing of ours to take back." if remove else "Everything is written already."
         session.say([nothing, *(notes if not remove else ())])
     else:
-        seen = session.page([*(line for change in changes for line in _shown(change)), *notes, ""])
+        seen = session.page([*(line for change in changes for line in shown_change(change)), *notes, ""])
         if not show and (not seen or not session.ask_word("Write this?")):
             session.say(["Nothing was written."])
             return REFUSED
         if not show:
             for change in changes:
-                _write(change, pasted)
+                write_change(change, pasted)
             session.say([f"{'Wrote' if one.after is not None else 'Deleted'} {one.path}." for one in changes])
     if by_hand is not None:
         purpose = "To have it forget ours" if remove else "To add ours"
@@ -151,34 +137,24 @@ def install(
     return FINE
 
 
-def _write(change: _Change, pasted: str) -> None:
-    if _text(change.path) != change.before:
-        raise refuse("E_HOST_SETTINGS", f"{change.path} has changed meanwhile; it was left as it is.", command=pasted)
-    if change.after is None:
-        change.path.unlink()
-        return
-    make_parents(str(change.path))
-    write_whole(str(change.path), change.after.encode())
-
-
-def _changes(root: Path, place: Place, *, gateway: bool, remove: bool) -> list[_Change]:
+def _changes(root: Path, place: Place, *, gateway: bool, remove: bool) -> list[FileChange]:
     settings, servers = _settings_file(place, root), root / ".mcp.json"
-    before = _text(settings)
+    before = text_of(settings)
     if remove:
         after = without_hook(before, str(settings))
     else:
         words = ["--workspace", str(root)] if place == "project" else []
         words += [word for state in _states(place) for word in ("--state", state)]
         after = with_hook(before, _ordain("guard", "hook", "claude-code", *words), str(settings))
-    changes = [_Change(settings, before, after)] if after is not None else []
+    changes = [FileChange(settings, before, after)] if after is not None else []
     if gateway and place == "project":
-        before = _text(servers)
+        before = text_of(servers)
         if remove:
             after = without_server(before, SERVER, str(servers))
         else:
             env = _state_variable()
             after = with_server(before, SERVER, _ordain("-C", str(root), "mcp", "--gateway"), env, str(servers))
-        changes += [_Change(servers, before, after)] if after is not None else []
+        changes += [FileChange(servers, before, after)] if after is not None else []
     if remove:  # a file that says nothing any more was most likely made by us
         changes = [one._replace(after=None) if (one.after or "").strip() == "{}" else one for one in changes]
     return [change for change in changes if change.before != change.after]
@@ -205,12 +181,12 @@ def _by_hand(*, remove: bool) -> str:
 
 
 def _notes(
-    session: Session, root: Path, place: Place, changes: list[_Change], *, gateway: bool, remove: bool
+    session: Session, root: Path, place: Place, changes: list[FileChange], *, gateway: bool, remove: bool
 ) -> list[str]:
     if remove:
         notes = ["Claude Code asks nobody about its calls any more, then, where no other settings say so."]
         left = root / ".mcp.json"
-        if place == "project" and not gateway and without_server(_text(left), SERVER, str(left)) is not None:
+        if place == "project" and not gateway and without_server(text_of(left), SERVER, str(left)) is not None:
             notes.append(f"The server `{SERVER}` stays in {left}; --gateway --remove takes it out.")
         return notes
     settings, _, notices = session.app.workspace.settings()
@@ -236,31 +212,6 @@ def _settings_file(place: Place, root: Path) -> Path:
     return root / ".claude" / "settings.local.json"  # it names paths of this machine, which nobody should share
 
 
-def _text(path: Path) -> str | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is no regular file")
-            data = file.read(SETTINGS_MAX + 1)
-            if len(data) > SETTINGS_MAX:
-                raise OSError("it is too long")
-            return data.decode()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno == errno.ELOOP:
-            raise refuse("E_HOST_SETTINGS", f"{path} is a link; nothing is written through it.") from error
-        raise refuse("E_HOST_SETTINGS", f"{path} cannot be read ({error}); it was left as it is.") from error
-
-
 def _ordain(*words: str) -> list[str]:
     """The command that starts us with these words, whoever starts it: no variable of theirs changes what is loaded."""
     return [sys.executable, "-I", "-c", _START, str(Path(ordain.__file__).parents[1]), *words]
-
-
-def _shown(change: _Change) -> list[str]:
-    before, after = ((text or "").split("\n") for text in (change.before, change.after))
-    made = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
-    changed = list(difflib.unified_diff(before, after, n=3, lineterm=""))[2:]
-    return [f"{change.path}{made}:", *(f"  │ {visible(line)}" for line in changed), ""]

@@ -13,24 +13,20 @@ import msgspec
 from ordain import __version__
 from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
-from ordain.core.policy.settings import SECRET_NAMES, Settings
+from ordain.core.policy.settings import Settings
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
+from ordain.interfaces.cli.configuration import settings_template
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command
 from ordain.interfaces.skill import is_skill, skill_text
 from ordain.interfaces.view.agent import roster_lines
-from ordain.interfaces.view.problem import data_text, page_result, problem_pages
+from ordain.interfaces.view.problem import page_result, problem_pages
 from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue, SkillResult
 from ordain.interfaces.view.text import visible
 from ordain.interfaces.view.tool import AgentsResult, inventory_lines, summary, tools_result
-
-
-def settings_template() -> str:
-    """The text of an `ordain.toml` with every setting at its default."""
-    return data_text("settings.toml").replace("SECRET_NAMES", json.dumps(SECRET_NAMES))
 
 
 @command()

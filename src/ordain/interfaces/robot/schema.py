@@ -105,6 +105,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "guard report": (WatchReport,),
     "guard check": (CheckedCommands,),
     "guard hook": (HookResult,),
+    "guard init": (InstallResult,),
     "guard install": (InstallResult,),
     "skill": (SkillResult,),
     "robot": (VerbsResult, Verb),

@@ -123,7 +123,7 @@ class SettingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be written into the settings of a host; nothing was."""
+    """What would be written into settings; nothing was."""
 
     files: tuple[SettingsFile, ...]
     notes: tuple[str, ...]
