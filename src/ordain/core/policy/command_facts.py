@@ -253,9 +253,11 @@ class FactReader:
             findings.append(FactNote(CommandFact.RUNS_DOWNLOADED, inner.program))
         further = list(call.further())
         calming = {token for tokens, _, _ in further for token in tokens if token in ("!", "!!")}
-        if any(option in ("--help", "-help", "--version") for option, _ in call.options):
+        if any(option in ("--help", "-help") for option, _ in call.options):
             calming.add("!!")
             strict = False
+        elif call.arguments == ("--version",):
+            calming.add("!!")
         if calming:
             findings = [one for one in findings if one.fact not in ALARMS]
         for tokens, named, value in further:
