@@ -124,7 +124,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.policy.assignment": "assignments",
     "ordain.core.policy.effect": "planned_effects",
     "ordain.core.policy.command_facts": "LINE_MAX",
-    "ordain.core.policy.fact": "ALARMS CommandFacts LineFacts Risk",
+    "ordain.core.policy.fact": "ALARMS CommandFact CommandFacts FactNote LineFacts Risk",
     "ordain.core.policy.loading": "CACHED LoadingRules is_cached",
     "ordain.core.policy.path_use": "ABSENT operand_paths",
     "ordain.core.policy.program": "STARTERS handed_text unwrapped",

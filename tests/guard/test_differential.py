@@ -466,7 +466,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "what is not told yet is told": (call_rule, "named_secrets", lambda text: iter(())),
     "what nobody named is let through": (ArgumentConditions, "unnamed", lambda self, args: []),
     "rules let through as they forbid": (ArgumentConditions, "vouched", _let),
-    "rules do not forbid": (ArgumentConditions, "meant", lambda self, args: Holds.NO),
+    "rules do not forbid": (ArgumentConditions, "meant", lambda self, *_: Holds.NO),
     "another kind is not meant": (call_rule._Equal, "meant", lambda self, one: Holds(2 * self.vouched(one))),
     "a class allows what is destructive": (judge, "VAGUE", frozenset()),
     "true is taken for 1": (guard, "_canonical", lambda args: args),

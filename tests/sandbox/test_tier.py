@@ -13,7 +13,18 @@ import pytest
 from ordain import Channel, Principal, Refused
 from ordain.adapters.process import host as local_host
 from tests.programs import need
-from tests.words import App, CommandFacts, LineFacts, RunOpened, Style, open_at_terminal, review_lines, sha256
+from tests.words import (
+    App,
+    CommandFact,
+    CommandFacts,
+    FactNote,
+    LineFacts,
+    RunOpened,
+    Style,
+    open_at_terminal,
+    review_lines,
+    sha256,
+)
 
 pytestmark = pytest.mark.slow("runs in sandboxes, by bubblewrap")
 
@@ -80,12 +91,13 @@ def test_a_plan_may_demand_the_sandbox(workspace: Path) -> None:
 
 
 def test_a_command_that_counts_as_reading_is_held_to_that(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = LineFacts(strict=(CommandFacts(program="touch", strict=True),))
+    notes = (FactNote(CommandFact.READS),)
+    reads = LineFacts(strict=(CommandFacts(program="touch", strict=True, findings=notes),))
     monkeypatch.setattr(local_host, "understanding", lambda *_: lambda text: reads)
     app = opened(workspace)
 
     async def life() -> str:
-        return (await app.commit(await approved(app, plan(runs("touch made"), tier=1)), KIM)).status
+        return (await app.runs.commit(await approved(app, plan(runs("touch made"), tier=1)), KIM)).status
 
     assert asyncio.run(life()) == "failed"
     assert not (workspace / "made").exists()

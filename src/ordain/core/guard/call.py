@@ -29,7 +29,7 @@ from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.policy.fact import CommandFact
 from ordain.core.policy.path_use import Subject, call_action, subject_of_call
 from ordain.core.policy.ruling import AllowList, Strict, quoted
-from ordain.core.policy.settings import Settings
+from ordain.core.policy.settings import Settings, reader_of_lines
 from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import Problem
 
@@ -130,7 +130,7 @@ class Guard:
         self._everything = EVERYTHING in settings.guarded
         self._guarded = Strict([entry for entry in settings.guarded if entry != EVERYTHING], rules)
         self._open = AllowList(settings.open_calls, rules)
-        self._understand = settings.understand
+        self._understand = reader_of_lines(settings)
 
     def judge(self, call: Call) -> Judged:
         """How a call stands."""

@@ -38,7 +38,7 @@ from ordain.core.policy.effect import ABOUT_PATHS, PlannedEffect, effects_of, wi
 from ordain.core.policy.fact import SHELL_READS, LineFacts, Risk
 from ordain.core.policy.program import WORKSPACE_WORD
 from ordain.core.policy.rule import RULE
-from ordain.core.policy.settings import Settings
+from ordain.core.policy.settings import Settings, reader_of_lines
 from ordain.core.text.control import folded
 from ordain.core.text.path import path_fault
 from ordain.core.text.pattern import WILD, plain_part
@@ -205,14 +205,15 @@ class Subject(msgspec.Struct, frozen=True):
 
 def subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Iterator[Subject]:
     """Every effect of a plan, in the order of `planned_effects`."""
+    understand = reader_of_lines(settings)
     for step, agent in with_agents(plan, settings):
         first, *contract = effects_of(step, tools, agent)
-        yield _understood(_subject(step, first, tools, agent), _command_text(step.action), settings.understand)
+        yield _understood(_subject(step, first, tools, agent), _command_text(step.action), understand)
         for effect in contract:
             words = _classes(effect) | {effect.tool}
             subject = Subject(effect=effect, words=words, surely=words, paths=(), about_paths=False)
             check = contract_of(step)
-            yield _understood(subject, check.command if check is not None else None, settings.understand)
+            yield _understood(subject, check.command if check is not None else None, understand)
 
 
 def subject_of_call(

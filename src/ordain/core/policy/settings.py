@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from ordain.core.plan.failure import Abort, FailurePolicy
-from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
-from ordain.core.policy.fact import LineFacts
+from ordain.core.policy.fact import SHELL_READS, LineFacts
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
@@ -147,6 +147,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Files that hold secrets."""
     sources: Mapping[str, ToolSource] = {}
     """Where tools come from that are not built in, by the names that plans call them by."""
+
+
+def reader_of_lines(settings: Settings) -> Callable[[str], LineFacts] | None:
+    """What reads command lines, where a list or a rule asks what they do: loading it costs more than most verbs."""
+    lists = (settings.allow, settings.ask, settings.deny, settings.guarded, settings.open_calls)
+    asked = any(SHELL_READS in entries for entries in lists)
+    asked = asked or any(rule.where and not COMMANDS.keys().isdisjoint(rule.tools) for rule in settings.rules.values())
+    return settings.understand if asked else None
 
 
 DEFAULTS = Settings()
