@@ -24,13 +24,16 @@ def matrix(name: str) -> Counter[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "recall"), [("corpus.jsonl", 0.98), ("held_out.jsonl", 0.92)])
-def test_what_is_dangerous_is_noticed_and_never_called_reading(name, recall):
+RECALL = {"corpus.jsonl": 0.98, "held_out.jsonl": 0.92, "fresh.jsonl": 0.98, "fresh_unread.jsonl": 0.98}
+
+
+@pytest.mark.parametrize("name", RECALL)
+def test_what_is_dangerous_is_noticed_and_never_called_reading(name):
     """The goal for lines that nobody read is 0.98 as well; the number may only rise."""
     found = matrix(name)
     risky = sum(count for (label, _), count in found.items() if label == "risky")
     assert found["risky", Risk.READS] == 0
-    assert found["risky", Risk.RAISED] / risky >= recall, found
+    assert found["risky", Risk.RAISED] / risky >= RECALL[name], found
 
 
 def test_what_is_harmless_is_seldom_raised():
