@@ -22,7 +22,7 @@ from ordain.ports.machine import Credential
 @click.option("--sign", is_flag=True, help="Sign the approval with an enrolled key.")
 @click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
 def approve(session: Session, plan: str, start: bool, sign: bool, name: str | None) -> int:
-    """Permit one run of exactly this plan, in this workspace, as things stand. Only a person at a terminal can.
+    """Approve one run of exactly this plan, in this workspace, as it is now. Only a person at a terminal can.
 
     Example: ordain approve 4f2a9c01b7de --start
     """
@@ -55,7 +55,7 @@ def approve(session: Session, plan: str, start: bool, sign: bool, name: str | No
 @click.argument("what", metavar="PLAN|APPROVAL")
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def revoke(session: Session, what: str, reason: str) -> int:
-    """End an approval that no run has used: the one named, or every one of a plan.
+    """Revoke an approval that no run has used: the one named, or every one of a plan.
 
     Example: ordain revoke 4f2a9c01b7de
     """
@@ -66,7 +66,7 @@ def revoke(session: Session, what: str, reason: str) -> int:
 @command()
 @click.option("--as", "name", metavar="NAME", help="Whose key signs, once an approver is enrolled.")
 def trust(session: Session, name: str | None) -> int:
-    """Let ordain.toml count as it stands. An agent can edit that file, so only a person at a terminal can trust it.
+    """Trust ordain.toml as it is now. An agent can edit that file, so only a person at a terminal can trust it.
 
     Example: ordain trust
     """
@@ -76,7 +76,7 @@ def trust(session: Session, name: str | None) -> int:
 
 @click.group()
 def approver() -> None:
-    """Keys that can sign approvals: enroll one, list them, revoke one.
+    """Manage the keys that can sign approvals: enroll one, list them, revoke one.
 
     Example: ordain approver enroll kim
     """
@@ -118,7 +118,7 @@ def enroll(session: Session, name: str | None, vouching: str | None) -> int:
 
 @command(name="list")
 def list_approvers(session: Session) -> int:
-    """List whose keys count here, and whose did.
+    """List the approvers whose keys are accepted here, and those revoked.
 
     Example: ordain approver list
     """
@@ -133,7 +133,7 @@ def list_approvers(session: Session) -> int:
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 @click.option("--as", "signer", metavar="NAME", help="Whose key signs that.")
 def revoke_approver(session: Session, name: str, reason: str, signer: str | None) -> int:
-    """Let an approver's key count no longer, nor any approval it signed that was not used.
+    """Revoke an approver's key, and every unused approval that it signed.
 
     Example: ordain approver revoke kim -m "The laptop was lost."
     """

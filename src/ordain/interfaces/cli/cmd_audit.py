@@ -25,7 +25,7 @@ _FINGERPRINT = re.compile(r"ed25519:[0-9a-f]{64}")
 
 @click.group()
 def audit() -> None:
-    """The ledger as a whole: verify it, export or back it up, restore a copy, make its tables anew.
+    """Verify, export, back up, restore or rebuild the ledger.
 
     Example: ordain audit verify
     """
@@ -68,9 +68,9 @@ _LEFT_OUT = Problem(
 @click.option("--checkpoint", metavar="SIZE:HEAD", callback=_checkpoint, help="One that you kept from an earlier look.")
 @click.option("--key", "keys", metavar="FINGERPRINT|FILE", multiple=True, callback=_keys, help="Only these keys count.")
 def verify(session: Session, checkpoint: Tip | None, keys: frozenset[str]) -> int:
-    """Look at every event of the ledger: chains, plans, approvals, signatures, and whether all runs are as recorded.
+    """Verify every event of the ledger: chains, plans, approvals, signatures, and that every run replays as recorded.
 
-    Exit status 0: all of it fits; 1: something does not. tools/verify_ledger.py does the same without ordain.
+    Exit status 0: verified; 1: something does not match. tools/verify_ledger.py does the same without ordain.
     Example: ordain audit verify --key ed25519:35de91…
     """
     found = session.app.audits.verify(keys, checkpoint)
@@ -93,7 +93,7 @@ def _problem(found: Audit) -> Problem:
 @command(name="export")
 @click.option("-o", "--output", metavar="FILE", help="Where to; default: standard output.")
 def export(session: Session, output: str | None) -> int:
-    """Write all events as lines of JSON, for others to verify. What is kept beside them stays here.
+    """Export all events as lines of JSON, for others to verify. Kept outputs stay here.
 
     Example: ordain audit export -o ledger.jsonl
     """
@@ -112,7 +112,7 @@ def export(session: Session, output: str | None) -> int:
 @command(name="backup")
 @click.argument("file")
 def backup(session: Session, file: str) -> int:
-    """Copy the ledger to a new file that only you can read: for a person at a terminal with everything kept beside it.
+    """Back up the ledger to a new file that only you can read: for a person at a terminal, with all kept outputs.
     A robot or a script gets the events without the exact outputs, unless your own config.toml says otherwise.
 
     Example: ordain audit backup ledger-2026-11-15.db
@@ -137,7 +137,7 @@ def _copied(
 @command(name="restore")
 @click.argument("file")
 def restore(session: Session, file: str) -> int:
-    """Make the ledger of this workspace, which must have none, from a backup or an export. Only a person can.
+    """Restore the ledger of this workspace, which must have none, from a backup or an export. Only a person can.
 
     Approvals in it that were not used end: the copy cannot know what they were used for since.
     Example: ordain audit restore ledger-2026-11-15.db
@@ -165,7 +165,7 @@ def restore(session: Session, file: str) -> int:
 
 @command(name="rebuild")
 def rebuild(session: Session) -> int:
-    """Make the tables beside the events anew from them, and our copies of proposals under .ordain/plans.
+    """Rebuild the tables derived from the events, and the copies of proposals under .ordain/plans.
 
     Example: ordain audit rebuild
     """

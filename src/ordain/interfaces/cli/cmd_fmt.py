@@ -24,10 +24,10 @@ _LINES_SHOWN = 10
 @command()
 @click.argument("document", metavar="DOCUMENT")
 @click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
-@click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; only lines that are not in form change.")
-@click.option("--check", is_flag=True, help="Print no document; exit with 2 where it is not in form.")
+@click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; lines that are formatted already stay.")
+@click.option("--check", is_flag=True, help="Print nothing; exit with 2 if it is not formatted.")
 def fmt(session: Session, document: str, to: Notation | None, in_place: bool, check: bool) -> int:
-    """Print a document in form, or in another notation. The plan id stays the same.
+    """Format a document, or convert it to another notation. The plan id stays the same.
 
     Example: ordain fmt fix.plan.md --to yaml
     """

@@ -17,7 +17,7 @@ _COMMANDS = {
 
 @click.group(cls=LazyCommands, sections={"Commands": _COMMANDS})
 def guard() -> None:
-    """What agents do outside of any plan: watch it, or refuse what needs one.
+    """Guard what agents do outside of plans: observe it, or refuse what needs a plan.
 
     Example: ordain guard report
     """

@@ -17,7 +17,7 @@ LINES_MAX = 100_000
 @command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", metavar="COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
 def check(session: Session, words: tuple[str, ...]) -> int:
-    """Say what Ordain understands of a command: what it does, its risk, and what the guard would answer an agent that
+    """Check how Ordain reads a command: what it does, its risk, and what the guard would answer an agent that
     calls it. Nothing is run. `-` reads one command per line from standard input.
 
     Example: ordain guard check 'git push --force origin main'

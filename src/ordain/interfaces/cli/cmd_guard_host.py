@@ -57,8 +57,8 @@ _host = click.argument("host", type=_Host(["claude-code"]))
 @click.option("--gateway", "own", metavar="NAME", multiple=True, help="A server of ours in the host's settings.")
 @click.option("--state", metavar="DIR", help="Where Ordain keeps what it knows.")
 def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...], state: str | None) -> int:
-    """Answer the hook of an agent's host, which asks before every call of a tool: what it says is read from standard
-    input. What is open gets no answer; what is not, and is enforced, is refused with the way to a plan.
+    """Answer the hook of an agent's host, which asks before every tool call on standard input. An open call gets no
+    answer; a guarded one, where rules are enforced, is refused with the way to a plan.
 
     For hosts, by `ordain guard install`. Example: ordain guard hook claude-code
     """
@@ -86,7 +86,7 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
 def install(
     session: Session, host: str, user: bool, project: bool, managed: bool, gateway: bool, remove: bool, show: bool
 ) -> int:
-    """Have an agent's host ask Ordain before every call of a tool: show the settings, ask, and write them.
+    """Install the hook that makes an agent's host ask Ordain before every tool call: show the settings, ask, write.
 
     Only a person at a terminal can, but --show is for everybody.
 

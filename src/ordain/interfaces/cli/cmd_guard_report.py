@@ -22,7 +22,7 @@ from ordain.interfaces.view.guard import others_lines, watch_lines
 @click.option("--agent", metavar="NAME", help="Only of the agent that goes by this name.")
 @click.option("--tool", metavar="NAME", help="Only of this tool, or of this server.")
 def report(session: Session, within_ms: int, agent: str | None, tool: str | None) -> int:
-    """Tell which guarded calls agents made without a plan: what was refused, or would be if rules were enforced, by
+    """Report guarded calls that agents made without a plan: what was refused, or would be if rules were enforced, by
     tool, agent and day; rules that would open what is harmless; and tools that plans should have.
 
     Example: ordain guard report --since 30d

@@ -17,7 +17,7 @@ from ordain.interfaces.view.run import lint_lines
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @with_params
 def lint(session: Session, documents: tuple[str, ...], strict: bool, params: list[tuple[str, str]]) -> int:
-    """Check documents: everything wrong, with the line and the fix. Writes nothing.
+    """Check documents: report every problem with its line and fix. Writes nothing.
 
     Example: ordain lint fix.plan.md
     """

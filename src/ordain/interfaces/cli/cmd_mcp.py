@@ -222,7 +222,7 @@ def _reached(
 @click.argument("what", type=click.Choice(["add", "list", "revoke"]))
 @click.argument("name", required=False)
 def token(session: Session, what: str, name: str | None) -> int:
-    """Tokens of clients that reach `ordain mcp --http`: add a client and print its token, this once; list the clients;
+    """Manage tokens for `ordain mcp --http`: add a client and print its token, only once; list the clients;
     revoke a token, from its next request on. A client sees and handles the plans it proposed, and no others.
 
     Example: ordain mcp token add laptop

@@ -26,7 +26,7 @@ NEWEST = 30
 
 
 @command(name="list")
-@click.option("--all", "every", is_flag=True, help="Every plan there ever was, not only the newest.")
+@click.option("--all", "every", is_flag=True, help="Every plan, not only the newest.")
 @click.option("--status", "wanted", type=click.Choice(get_args(PlanStanding)), help="Only plans like this.")
 def list_(session: Session, every: bool, wanted: str | None) -> int:
     """List the plans of this workspace: status, title, where each came from and who proposed it.
@@ -104,7 +104,7 @@ def _about(problem: Problem, workspace: str) -> Problem:
 @click.argument("document")
 @with_params
 def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> int:
-    """Check a document, store its plan, and show what it will do. What was stored is what can be approved and run.
+    """Check a document, store its plan and show what it will do. Exactly those bytes can then be approved and run.
 
     Example: ordain prepare fix.plan.md
     """
@@ -117,9 +117,9 @@ def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> i
 @click.argument("document", required=False)
 @with_params
 def revise(session: Session, plan: str, document: str | None, params: list[tuple[str, str]]) -> int:
-    """Replace a plan by a revision of it: from DOCUMENT, or from the plan's own document, edited since.
+    """Replace a plan with a new version: from DOCUMENT, or from the plan's own document, edited since.
 
-    What was approved before does not cover the revision. Example: ordain revise 4f2a9c01b7de fix.plan.md
+    Earlier approvals do not cover the new version. Example: ordain revise 4f2a9c01b7de fix.plan.md
     """
     data, name = read_to_store(session, document) if document is not None else (None, None)
     prepared = session.run(session.app.plans.revise(session.plan_named(plan), session.by, data, name, params))
@@ -150,7 +150,7 @@ def _show_prepared(session: Session, prepared: Prepared) -> int:
     help="What should change about one step; repeatable.",
 )
 def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]) -> int:
-    """Say no to a plan, and what should change. It can be revised; approvals of it that were not used end.
+    """Reject a plan and say what should change. It can be revised; its unused approvals end.
 
     Example: ordain reject 4f2a9c01b7de -m "Run the tests before the push."
     """
@@ -173,8 +173,8 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
 @click.option("--failed", is_flag=True, help="Let the run count as failed, not as cancelled.")
 @click.option("--take-over", is_flag=True, help="End the process that is at work on the run, if it does not answer.")
 def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bool) -> int:
-    """Take a proposal back, or end a run as it stands, whoever carries it out. What runs is ended, open steps are not
-    carried out, and nobody looks whether what was under way happened.
+    """Withdraw a proposal, or end a run now. Steps not started are not carried out, and nobody checks whether
+    the steps in progress took effect.
 
     Example: ordain cancel 4f2a9c01b7de -m "No longer needed."
     """
@@ -192,7 +192,7 @@ def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bo
 @command()
 @click.argument("plan")
 def archive(session: Session, plan: str) -> int:
-    """Put away a plan that has come to its end. Nothing is deleted; `ordain log` still tells its whole story.
+    """Archive a finished plan. Nothing is deleted; `ordain log` still shows its history.
 
     Example: ordain archive 4f2a9c01b7de
     """

@@ -31,7 +31,7 @@ class _Verbatim(click.Command):
 @click.command(cls=_Verbatim, add_help_option=False)
 @click.pass_context
 def robot(ctx: click.Context) -> None:
-    """Do what VERB does and answer with exactly one JSON document, whatever happens; `run` and `watch` print events
+    """Run VERB and answer with exactly one JSON document, also on failure; `run` and `watch` print events
     first, one a line. Without VERB, list every verb there is.
 
     Example: ordain robot lint fix.plan.md

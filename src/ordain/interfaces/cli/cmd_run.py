@@ -32,7 +32,7 @@ _ENDED_SHOWN = 5
 @click.option("--as", "whose", metavar="NAME", help="Whose key signs the approval.")
 @with_params
 def run(session: Session, document: str, params: list[tuple[str, str]], whose: str | None) -> int:
-    """Check a document, show what it will do, ask for approval if policy wants it, carry it out and report.
+    """Check a document, show what it will do, ask for approval if policy requires it, run it and report.
 
     Example: ordain run fix.plan.md
     """
@@ -85,8 +85,8 @@ def commit(
     preparation: str | None,
     on_behalf: str | None,
 ) -> int:
-    """Start the approved run of a plan and carry it out. What runs is what was prepared and approved. Asked again, it
-    tells of the run it has started.
+    """Start the approved run of a plan. What runs is exactly what was prepared and approved. Called again, it reports
+    the run that it started.
 
     Example: ordain commit 4f2a9c01b7de
     """
@@ -123,7 +123,7 @@ def _client(text: str) -> Principal:
 @click.option("--take-over", is_flag=True, help="End the process that is at work on it first, frozen or not.")
 @no_wait
 def resume(session: Session, run_ref: str | None, in_background: bool, take_over: bool, no_waiting: bool) -> int:
-    """Go on with a run that stopped, was paused or killed, or waited for an answer; by default the only one there is.
+    """Resume an interrupted or paused run, or one that waited for an answer; by default the only one.
 
     Example: ordain resume
     """
@@ -147,7 +147,7 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
 
 @command()
 def status(session: Session) -> int:
-    """Show what runs, what waits for whom, and the command that comes next.
+    """Show what is running, what waits for whom, and the next command.
 
     Example: ordain status
     """
@@ -184,8 +184,8 @@ def answer(
     sign: bool,
     name: str | None,
 ) -> int:
-    """Decide what a run asks a person: a question of the plan, a task, an escalation, a step in doubt. Without ANSWER
-    it shows all that is known about it and asks; an executor at work takes the answer up at once.
+    """Answer what a run asks a person: a question of the plan, a task, an escalation, a step in doubt. Without ANSWER
+    it shows everything known about the question and asks; a running executor takes the answer at once.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
@@ -226,7 +226,7 @@ def answer(
 @click.argument("what", metavar="[PLAN|RUN]", required=False)
 @click.option("--refused", is_flag=True, help="What agents and scripts asked for and may not have; the newest.")
 def log(session: Session, what: str | None, refused: bool) -> int:
-    """Show the ledger's own events about a plan or a run; without one, about the workspace itself.
+    """Show the ledger's events about a plan or a run; without an argument, about the workspace.
 
     Example: ordain log RUN-Q5ZK…
     """

@@ -204,7 +204,7 @@ def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Revie
 @click.argument("new", metavar="[NEW]", required=False)
 @with_params
 def diff(session: Session, old: str, new: str | None, params: list[tuple[str, str]]) -> int:
-    """Show what changed from one plan to another; weaker checks, wider scope and new effects come first.
+    """Compare two plans: weaker checks, wider scope and new effects come first.
 
     Each is a document, a stored plan, or `-` for standard input. A document alone is compared with the plan that was
     prepared from it last.

@@ -19,8 +19,8 @@ from ordain.interfaces.view.text import visible
 @command()
 @click.argument("run_ref", metavar="[RUN]", required=False)
 def watch(session: Session, run_ref: str | None) -> int:
-    """Show what a run has done and what it does, as it is recorded, until it ends or nobody carries it out. Only
-    looks, and can be left at any time. By default the only run that has not ended.
+    """Watch a run until it ends or nobody carries it out. Watching changes nothing; leave at any time. By default the
+    only run that has not ended.
 
     Example: ordain watch RUN-Q5ZK…
     """
@@ -31,8 +31,8 @@ def watch(session: Session, run_ref: str | None) -> int:
 @click.argument("run_ref", metavar="[RUN]", required=False)
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def pause(session: Session, run_ref: str | None, reason: str) -> int:
-    """Have a run begin nothing more. What is under way comes to its end and is recorded; `ordain resume` goes on. By
-    default the only run that has not ended.
+    """Pause a run: it starts no further step; steps in progress end and are recorded. `ordain resume` continues it.
+    By default the only run that has not ended.
 
     Example: ordain pause RUN-Q5ZK… -m "The database is being moved."
     """
@@ -50,8 +50,8 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
 @click.option("--value", "json_text", metavar="JSON", help="A value to go with it: the result of the steps that wait.")
 @click.option("-m", "--message", "text", callback=in_utf8, metavar="TEXT", help="The same, as text.")
 def signal(session: Session, key: str, json_text: str | None, text: str | None) -> int:
-    """Say that something has happened that runs wait for (`wait_for` an `external` condition). It permits nothing, so
-    robots may too. A run hears what was given since it was started.
+    """Send a signal that runs wait for (`wait_for` an `external` condition). It permits nothing, so robots may send one
+    too. A run receives signals sent since it started.
 
     Example: ordain signal build-done --value '{"version": "1.4.2"}'
     """
@@ -80,8 +80,8 @@ def _read_value(text: str) -> Any:
 @click.option("--from", "again_from", metavar="STEP", help="Run this step and all that depends on it again.")
 @no_wait
 def rerun(session: Session, what: str, again_from: str | None, no_waiting: bool) -> int:
-    """Run a plan again that has run before, on a new approval. A step that passed is kept if its contract holds now;
-    every other one is run again. With `--from`, steps that passed before that one are kept without a contract too.
+    """Run a plan again, on a new approval. A passed step is kept if its contract holds now; every other step runs
+    again. With `--from`, steps that passed before that one are kept without a contract too.
 
     Example: ordain rerun RUN-Q5ZK… --from deploy
     """
@@ -100,8 +100,8 @@ def rerun(session: Session, what: str, again_from: str | None, no_waiting: bool)
 @click.option("--lift", is_flag=True, help="Let work go on. For people at a terminal.")
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def stop(session: Session, everywhere: bool, lift: bool, reason: str) -> int:
-    """Stop all work now: runs end as by kill -9, and no run starts and no call of an agent passes until a person
-    lifts it. Anybody may stop. Afterwards `ordain resume` settles what was under way.
+    """Stop all work now: runs end as by kill -9, no run starts, and no agent call passes until a person lifts it.
+    Anybody may stop. Afterwards `ordain resume` settles what was in progress.
 
     Example: ordain stop --all -m "Something is wrong."
     """

@@ -31,9 +31,9 @@ from ordain.interfaces.view.tool import AgentsResult, inventory_lines, summary, 
 
 @command()
 def init(session: Session) -> int:
-    """Make the current directory a workspace: write an ordain.toml that lists every setting with its default.
+    """Create ordain.toml in the current directory, with every setting and its default.
 
-    Nothing that is there is overwritten. Example: ordain init
+    An existing file is never overwritten. Example: ordain init
     """
     target = Path(click.get_current_context().find_root().obj or ".") / CONFIGURATION_FILE
     try:
@@ -103,7 +103,7 @@ def _source(key: str, given: bool, narrowed: bool) -> str:
 @command()
 @click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
 def tools(session: Session, text: bool) -> int:
-    """Show everything that steps can call: what its effect is like, and where it comes from.
+    """List everything that steps can call: its effect class, and where it comes from.
 
     Example: ordain tools
     """
@@ -123,9 +123,9 @@ def tools(session: Session, text: bool) -> int:
 @command()
 @click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
 def agents(session: Session, text: bool) -> int:
-    """Show who can be given tasks: what each is, what it does where a task names nobody, and whether it is there.
+    """List the agents that can be given tasks: what each is, which tasks it gets by default, whether it can start here.
 
-    Nothing is started for it. Example: ordain agents
+    This starts nothing. Example: ordain agents
     """
     notices, found = session.app.workspace.settings()[2], session.app.workspace.agents()
     commands = [one.command for one in notices if one.command is not None]
@@ -140,7 +140,7 @@ def agents(session: Session, text: bool) -> int:
 @command()
 @click.argument("code")
 def explain(session: Session, code: str) -> int:
-    """Show the page about a problem's code.
+    """Explain a problem code.
 
     Example: ordain explain E_CONTRACT_VACUOUS
     """
