@@ -20,7 +20,7 @@ from ordain.core.text.problem import closest
 ENTRIES_MAX = 100
 """Of one list in a rule."""
 PATTERN_MAX = 500
-_KEYS = ("tools", "where", "besides", "matches", "matches_not")
+_KEYS = ("tools", "where", "besides", "never", "matches", "matches_not")
 _STARS = re.compile(r"\*+")
 
 Fault = tuple[str, tuple[str, ...]]
@@ -33,7 +33,8 @@ def read_rule(content: Mapping[str, Any]) -> tuple[CallRule, list[Fault]]:
     tools = tuple(_tools(content.get("tools"), faults))
     where = dict(_where(content.get("where", {}), faults))
     besides = tuple(_names("besides", content.get("besides", []), faults))
-    matches, matches_not = (tuple(_examples(key, content.get(key, []), faults)) for key in _KEYS[3:])
+    never = tuple(_names("never", content.get("never", []), faults))
+    matches, matches_not = (tuple(_examples(key, content.get(key, []), faults)) for key in _KEYS[4:])
     if where:
         whole = [entry for entry in tools if entry in COMMANDS]
         if whole and len(whole) < len(tools):
@@ -45,11 +46,14 @@ def read_rule(content: Mapping[str, Any]) -> tuple[CallRule, list[Fault]]:
         others = [one for one in tools if one in OWN_ACTION_KINDS or one.startswith((AGENT, HANDLER))]
         if others:
             faults.append((f"where is about arguments of calls, and tools has {_listed(others)}", ()))
-    elif besides:
-        faults.append(("besides says nothing without `where`", ()))
+        if never and len(whole) < len(tools):
+            faults.append(("never is about the words of commands, and tools has something else", ()))
+    elif besides or never:
+        faults.append((f"{'besides' if besides else 'never'} says nothing without `where`", ()))
     if twice := [name for name in besides if name in where]:
         faults.append((f"besides names {_listed(twice)}, and so does where", ()))
-    return CallRule(tools=tools, where=where, besides=besides, matches=matches, matches_not=matches_not), faults
+    rule = CallRule(tools=tools, where=where, besides=besides, never=never, matches=matches, matches_not=matches_not)
+    return rule, faults
 
 
 def _listed(words: list[str]) -> str:

@@ -330,6 +330,9 @@ def _why_no_command(rule: CallRule, subject: Subject) -> Iterator[str]:
         alarms = sorted({fact.value for command in line.strict for fact in command.alarms} - named)
         if alarms:
             yield f"It {quoted(alarms)}, and the rule does not name that in `where` or `besides`."
+        conditions = ArgumentConditions(rule)
+        if kept := sorted({word for command in line.strict for word in conditions.kept_by(command)}):
+            yield f"It says {quoted(kept)}, and the rule's `never` has that."
     yield f"What Ordain understands of it: {facts_in_words(line)}."
 
 

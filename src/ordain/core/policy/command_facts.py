@@ -164,6 +164,8 @@ class FactReader:
         if one.words == (None,) and one.handed:  # a place that the reader could not read
             return CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),))
         facts = self.words(one.words, one.directory, depth)
+        if self._inside(".", one.directory) is None:  # what is there may be a repository, or a plugin, of anybody
+            facts = msgspec.structs.replace(facts, strict=False)
         risky = [f"{name}=" for name, _ in one.assignments if _LOADS.match(name)]
         findings += [FactNote(CommandFact.UNKNOWN, name) for name in risky]
         findings += [FactNote(CommandFact.HIDDEN, name) for name in risky if _INJECTS.match(name)]
@@ -183,7 +185,7 @@ class FactReader:
             notes = (FactNote(CommandFact.UNKNOWN), FactNote(CommandFact.HIDDEN), *guesses_in(words))
             return CommandFacts(program="", findings=notes)
         name = _name(words[0])
-        own = "/" in words[0] and not words[0].startswith(("/usr/", "/bin/", "/sbin/", "/opt/homebrew/"))
+        own = "/" in words[0] and not _INSTALLED.fullmatch(words[0])
         if name not in self._table:
             facts = self._unknown(words, directory)
         elif own:
@@ -280,11 +282,12 @@ class FactReader:
         others = [word for word in own if word is not None and word not in placed]
         strict = strict and self._words_stay(others, findings, directory)
         if inner is not None:
-            return _started_by(call, inner, findings, strict, found_inside)
+            return _started_by(call, inner, findings, strict, found_inside, tuple(own))
         return CommandFacts(
             program=call.program,
             subcommand=call.subcommand,
             arguments=tuple(word for word in call.arguments if word is not None),
+            said=tuple(word for word in own if word is not None),
             findings=_once(findings),
             strict=strict,
             listed=call.listed,
@@ -292,13 +295,20 @@ class FactReader:
         )
 
     def _words_stay(self, words: Sequence[str], findings: Sequence[FactNote], directory: str | None) -> bool:
-        """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace: the
-        table does not say of each what it is."""
-        if not any(one.fact in (CommandFact.WRITES, CommandFact.RUNS_WORKSPACE) for one in findings):
+        """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace, or to
+        a control file: the table does not say of each what it is. What anybody may put into `/tmp` is never run."""
+        facts = {one.fact for one in findings}
+        runs = CommandFact.RUNS_WORKSPACE in facts
+        if not runs and CommandFact.WRITES not in facts:
             return True
-        parts = (part for word in words for part in _may_be_paths(word))
-        leading = (part for part in parts if part.startswith(("/", "~")) or ".." in part)
-        return all(self._inside(one, directory) is not None or _SCRATCH.match(normpath(one)) for one in leading)
+        for part in (part for word in words for part in _may_be_paths(word)):
+            inside = self._inside(part, directory)
+            if inside is None:
+                if runs or not _SCRATCH.match(normpath(part)):
+                    return False
+            elif "." in inside and is_control(inside, self._control):
+                return False
+        return True
 
     def _inner(self, words: Words, directory: str | None, depth: int) -> CommandFacts | None:
         while words and words[0] is not None and ASSIGNMENT.match(words[0]):
@@ -320,6 +330,10 @@ class FactReader:
             case "reads" | "writes" | "deletes" | "permissions":
                 findings = list(self._path(CommandFact(role), word, directory))
                 return findings, word is not None and self._is_plain(word, directory)
+            case "place":  # where a program finds its settings
+                return list(self._path(CommandFact.READS, word, directory)), (
+                    word is not None and self._inside(word, directory) is not None
+                )
             case "host":
                 return [FactNote(CommandFact.NETWORK, _host(word))], word is not None
             case "filter":
@@ -353,7 +367,7 @@ class FactReader:
             return
         shown = path[1:] if path.startswith(_OUTSIDE_HOME) else path
         yield FactNote(fact, shown)
-        if is_secret_path(path) and fact is not CommandFact.RUNS_WORKSPACE:
+        if _is_secret(path) and fact is not CommandFact.RUNS_WORKSPACE:
             yield FactNote(CommandFact.CREDENTIALS, shown)
         if fact in (CommandFact.READS, CommandFact.RUNS_WORKSPACE):
             return
@@ -380,7 +394,7 @@ class FactReader:
     def _is_plain(self, path: str, directory: str | None) -> bool:
         """Whether a path is known to be one that may be read by a strict reading: of the workspace, or of the system's
         public files."""
-        if is_secret_path(path):
+        if _is_secret(path):
             return False
         return (
             path in _STREAMS
@@ -405,6 +419,8 @@ _FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk
 """The texts of filters that start nothing, write nothing and look into no environment."""
 _FILTER_WRITES = re.compile(r"(?:\bw|/w|>)\s*\"?(?:/(?!dev/(?:null|std)|tmp/)|~)\S")
 _FILE_DATABASES = ("sqlite3", "sqlite", "duckdb", "litecli")
+_INSTALLED = re.compile(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/[^/]+")
+"""Where programs are that the workspace does not have."""
 _STREAMS = frozenset(["-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"])
 _SCRATCH = re.compile(r"/(?:var/)?tmp(?:/|\Z)|/dev/shm/")
 _PUBLIC = re.compile(
@@ -425,11 +441,21 @@ def _name(word: str) -> str:
     return bare(word).rpartition("/")[2] or word
 
 
+_WITHIN = re.compile(r"(?:\.\.?/|[/~]).*")
+"""A path behind the letters of an option: `-MF../x`."""
+
+
+def _is_secret(path: str) -> bool:
+    """Whether a path is one of a secret, also as git has it: `HEAD:.env`."""
+    return is_secret_path(path) or (":" in path and is_secret_path(path.rpartition(":")[2]))
+
+
 def _may_be_paths(word: str) -> Iterator[str]:
     """What may be a path in a word: itself, and the value of an option."""
     yield word
     if word.startswith("-"):
         yield word[2:]
+        yield from _WITHIN.findall(word)
     yield from re.split("[=:,]", word)[1:]
 
 
@@ -441,7 +467,12 @@ def _host(word: str | None) -> str:
 
 
 def _started_by(
-    call: SortedWords, inner: CommandFacts, findings: list[FactNote], strict: bool, inside: list[CommandFacts]
+    call: SortedWords,
+    inner: CommandFacts,
+    findings: list[FactNote],
+    strict: bool,
+    inside: list[CommandFacts],
+    own: Words,
 ) -> CommandFacts:
     """What a command does that another one starts, with what that one does itself."""
     runner = call.entry.runner or bool(call.module)
@@ -450,6 +481,7 @@ def _started_by(
     return msgspec.structs.replace(
         inner,
         through=(call.title, *inner.through),
+        said=(*(word for word in own if word is not None), *inner.said),
         findings=_once((*inner.findings, *findings)),
         strict=inner.strict and strict and (call.entry.transparent or runner),
         runner=inner.runner or runner,

@@ -73,6 +73,8 @@ class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
     subcommand: str = ""
     arguments: tuple[str, ...] = ()
     """What follows the subcommand, options included, as far as it is written out."""
+    said: tuple[str, ...] = ()
+    """Every word of it but the program's name, and the words of what starts it."""
     findings: tuple[FactNote, ...] = ()
     strict: bool = False
     """Whether every word is known and means what the table says."""

@@ -36,7 +36,7 @@ import msgspec
 from ordain.core.policy.fact import CommandFact
 
 ROLES = frozenset(
-    ["reads", "writes", "deletes", "permissions", "host", "text", "script", "code", "filter", "sql", "command", "shell",
+    ["reads", "place", "writes", "deletes", "permissions", "host", "text", "script", "code", "filter", "sql", "command", "shell",
      "remote", "env"]
 )  # fmt: skip
 """What an operand, or the value of an option, can be."""

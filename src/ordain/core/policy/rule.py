@@ -76,6 +76,8 @@ class CallRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By argument, what its value must be like: a text, a value, or a list of these."""
     besides: tuple[str, ...] = ()
     """Arguments that may be there besides, whatever they are, where the rule lets a call through."""
+    never: tuple[str, ...] = ()
+    """What no word of a command may be like where the rule lets it through, before its program too."""
     matches: tuple[Example, ...] = ()
     matches_not: tuple[Example, ...] = ()
 
@@ -88,6 +90,7 @@ class ArgumentConditions:
         self._where = {name: _wanted(value) for name, value in rule.where.items()}
         self._forbidden = [(_folded(name), wanted) for name, wanted in self._where.items()]
         self._named = self._where.keys() | set(rule.besides)
+        self._never = [_STARS.split(pattern) for pattern in rule.never]
 
     def meant(self, args: Mapping[str, Any] | None, line: LineFacts | None = None) -> Holds:
         """Whether a call, or a command line, is one that the rule forbids or asks about."""
@@ -121,12 +124,16 @@ class ArgumentConditions:
         said = command.keys()
         if not self._where or not command.strict or (command.runner and "through" not in self._named):
             return False
-        if any(fact.value not in self._named for fact in command.facts & _TO_BE_NAMED):
+        if any(fact.value not in self._named for fact in command.facts & _TO_BE_NAMED) or self.kept_by(command):
             return False
         return all(
             (_is_flag(wanted) or _vouched(wanted, said[name])) if name in said else name == "arguments"
             for name, wanted in self._where.items()
         )
+
+    def kept_by(self, command: CommandFacts) -> list[str]:
+        """The words that keep a command from being let through, as the rule says that it never has such."""
+        return [word for word in command.said if any(text_matches(one, word) for one in self._never)]
 
     def vouched(self, args: Mapping[str, Any] | None) -> bool:
         """Whether a call is one that the rule lets through."""

@@ -57,6 +57,8 @@ def read_strictly(text: str) -> StrictLine | None:
             return None
         at = found.end()
         if (word := found["word"]) is not None:
+            if word.isdigit() and text[at : at + 1] == ">":  # it names what is redirected: `3>&1`
+                return None
             if not words and (assigned := _HARMLESS.fullmatch(word)) is not None:
                 set_here.append((assigned[1], assigned[2]))
                 wanted = True
@@ -92,9 +94,15 @@ def read_strictly(text: str) -> StrictLine | None:
 
 
 def _moved(words: list[str], directory: str | None, join: str) -> str | None:
-    """The directory of the next command: what follows `cd DIRECTORY &&` is in it, everything else is not known."""
+    """The directory of the next command. What follows `cd DIRECTORY &&` is in it. Behind `;` and `||` nobody knows how
+    far a line came: it is where it began or beneath that, as far as no `cd` led elsewhere, and what leads out of neither
+    is judged from where it began."""
     if words[0] not in ("cd", "pushd", "popd"):
-        return directory
+        return directory if not directory or join in ("&&", "|") else "" if _is_beneath(directory) else None
     if words[0] != "cd" or join != "&&" or len(words) != 2 or words[1].startswith("-") or directory is None:
         return None
     return words[1] if words[1].startswith("/") or not directory else f"{directory}/{words[1]}"
+
+
+def _is_beneath(directory: str) -> bool:
+    return not directory.startswith("/") and ".." not in directory.split("/")
