@@ -4,8 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
+NPM_LOCK := requirements-npm.lock
+NODE := $(VENV)/.node-installed
+# The tests of layers and style, which `make check` runs.
+HOUSE := tests/test_layers.py tests/test_style.py
 # Which tenth of the sweeps `make test-all` takes: another one each day, and any again with SEED=….
 SEED ?= $(shell date -u +%F)
+# Without kept bytecode every process of the tests compiles all it imports: half the time of a run.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all check measure mutate sweep sweep-tenth test-mcp test-agents fuzz bench lock docs pictures clean help
 
@@ -30,17 +36,21 @@ $(STAMP): $(LOCK) pyproject.toml tools/make-venv
 	@PYTHON="$(PYTHON)" tools/make-venv $(VENV) $(LOCK)
 	@touch $@
 
+$(NODE): $(NPM_LOCK) $(STAMP)
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --no-deps --require-hashes -r $(NPM_LOCK)
+	@touch $@
+
 demo: $(STAMP)
 	@$(BIN)/python tools/demo.py
 
 check: $(STAMP)
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/ruff format --check src tests bench tools
-	$(BIN)/mypy
-	$(BIN)/pytest -p no:cacheprovider tests/test_layers.py tests/test_style.py
+	$(BIN)/mypy --num-workers 2
+	$(BIN)/pytest -p no:cacheprovider $(HOUSE)
 
 test: check
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal $(HOUSE:%=--ignore=%)
 
 # What `make test` leaves out. Tests that were skipped there for want of a program fail here.
 test-all: check .npm-mcp/.installed
@@ -61,14 +71,14 @@ mutate: $(STAMP)
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2 -rP
 
-.npm-agents/.installed: $(STAMP) tests/agents/npm/package-lock.json tools/make-node
+.npm-agents/.installed: $(NODE) tests/agents/npm/package-lock.json tools/make-node
 	@PYTHON=$(BIN)/python tools/make-node .npm-agents tests/agents/npm
 	@touch $@
 
 test-agents: .npm-agents/.installed
 	$(BIN)/pytest -m agents -n 2 tests/agents
 
-.npm-mcp/.installed: $(STAMP) tests/mcp/npm/package-lock.json tools/make-node
+.npm-mcp/.installed: $(NODE) tests/mcp/npm/package-lock.json tools/make-node
 	@PYTHON=$(BIN)/python tools/make-node .npm-mcp tests/mcp/npm
 	@touch $@
 
@@ -82,7 +92,7 @@ bench: $(STAMP)
 	$(BIN)/python -m bench
 
 lock: $(STAMP)
-	$(BIN)/python tools/make_lock.py $(LOCK)
+	$(BIN)/python tools/make_lock.py $(LOCK) $(NPM_LOCK)
 
 docs: $(STAMP)
 	$(BIN)/python tools/make_docs.py

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.words import HOME
+from tools.measure import trees
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
@@ -38,10 +39,16 @@ def modules() -> dict[str, Path]:
 
 
 @functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Every node of a module of the package, parsed once for all tests of layers and style."""
+    return list(ast.walk(trees()[str(path.relative_to(SOURCE / "ordain"))]))
+
+
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Every module of ours that a file imports, also inside functions."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ordain"):
             found.add(node.module)
             found |= {
@@ -109,7 +116,7 @@ def test_core_imports_only_itself_and_pure_modules():
         if not name.startswith("ordain.core."):
             continue
         assert all(used.startswith("ordain.core") for used in imports(path)), name
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             used = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
             if isinstance(node, ast.ImportFrom):
                 used = {node.module or ""}
@@ -147,7 +154,7 @@ def test_rooms_that_may_use_less_than_the_drawing_do():
 def loaded_at_once(path: Path) -> set[str]:
     """What a module imports when it is itself imported: not inside functions, not for type checking."""
     found: set[str] = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in trees()[str(path.relative_to(SOURCE / "ordain"))].body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ordain"):
             inner = {f"{node.module}.{alias.name}" for alias in node.names} & modules().keys()
             found |= inner or {node.module}
@@ -219,9 +226,11 @@ TWICE = {"Message", "PER_HOUR", "Send", "main"}
 
 def deep_imports(path: Path) -> list[str]:
     """What a test takes from a module of ours. A module itself is for patching; a private name has no better place."""
+    if "from ordain." not in (text := path.read_text()):
+        return []
     return [
         f"{path.relative_to(ROOT)}:{node.lineno}: {alias.name} of {node.module}"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ordain.")
         for alias in node.names
         if f"{node.module}.{alias.name}" not in modules() and not alias.name.startswith("_")
