@@ -479,7 +479,7 @@ def test_a_plan_with_its_contracts_is_proposed_once_and_its_approval_pointed_at(
     asyncio.run(app.close())
 
 
-@pytest.mark.parametrize("plan", [PROSE, BARE, None, ""])
+@pytest.mark.parametrize("plan", [BARE, None, ""])
 def test_what_is_no_plan_yet_is_told_what_it_lacks(workspace: Workspace, plan: str | None) -> None:
     workspace.trust(ENFORCE)
     said = leave(workspace, plan)
@@ -487,6 +487,46 @@ def test_what_is_no_plan_yet_is_told_what_it_lacks(workspace: Workspace, plan: s
     assert len(said) < REASON_MAX
     if plan == BARE:
         assert "Without a contract: `look-where-time-goes`" in said
+
+
+def test_a_plan_in_prose_is_kept_as_a_note_and_holds_up_nobody(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    data = asked(workspace, "ExitPlanMode", tool_input={"plan": PROSE})
+    for _ in range(2):
+        said = json.loads(answer_hook(data, Options()).text)["hookSpecificOutput"]
+        assert said.keys() == {"hookEventName", "additionalContext"}, "nothing is decided"
+        assert "plan_propose" in said["additionalContext"] and full.EXAMPLE in said["additionalContext"]
+    shown = workspace.ordain("inbox", "--verbose").out
+    assert "I will make it faster." in shown and "First I look, then I change it." in shown and plans(workspace) == []
+    (note,) = json.loads(workspace.ordain("inbox", "--json").out)["data"]["notes"]
+    assert (note["agent"], note["text"]) == ("claude-code", PROSE)
+    assert "note" not in workspace.ordain("inbox", "--dismiss", note["note_id"]).out
+    assert "E_PLAN_NOT_FOUND" in repr(workspace.ordain("inbox", "--dismiss", "../x"))
+
+
+def test_the_newest_notes_are_kept(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    app = open_at_terminal(workspace.path)
+    for number in range(25):
+        asyncio.run(app.guard.keep_note(f"Plan {number}", KIM))
+    kept = app.plans.notes()
+    asyncio.run(app.close())
+    assert len(kept) == 20
+
+
+@pytest.mark.parametrize("out", ["/dev/full", None])
+def test_an_answer_that_cannot_be_written_refuses(workspace: Workspace, out: str | None) -> None:
+    workspace.trust(ENFORCE)
+    code = "import os, sys; sys.argv or 0\nfrom ordain.interfaces.hook import entry\n"
+    code += "os.close(1)\n" if out is None else f"os.dup2(os.open({out!r}, os.O_WRONLY), 1)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}entry.enter(['claude-code'])"],
+        input=asked(workspace, tool_input={"command": "rm -rf x"}),
+        capture_output=True,
+        cwd=workspace.path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, b"") and done.stderr
 
 
 def test_observed_it_proposes_and_blocks_nobody(workspace: Workspace) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
 from ordain.core.guard.call import Call, CallStanding, Cover, Guard, Met, Mode, Same, cover_of, same_step
+from ordain.core.guard.plan_note import plan_note
 from ordain.core.guard.report import SightingReport, WatchReport
 from ordain.core.guard.sighting import sighted
 from ordain.core.ledger.summary import PlanSummary
@@ -150,6 +151,13 @@ class GuardedCalls:
             in_plans=self._called(),
             incomplete=here.ports.sightings.incomplete(since),
         )
+
+    async def keep_note(self, text: str, by: Principal) -> None:
+        """Keep a plan in prose for the inbox, without known secrets; what cannot be kept is left out."""
+        if self._here.ports.notes is not None:
+            note = plan_note(self._redactor().text(text), by.agent or by.name, self._here.now())
+            with suppress(OSError):
+                self._here.ports.notes.keep(note)
 
     def _called(self) -> Counter[str]:
         """How many of the newest plans call each tool."""

@@ -19,6 +19,7 @@ from ordain.app.run_control import RunControl
 from ordain.app.workspace import WorkspaceView
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import Comparison, Side, difference
+from ordain.core.guard.plan_note import PlanNote
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.lineage import PlanState, Stage
 from ordain.core.plan.canonical import plan_hash, plan_id, short_id
@@ -265,6 +266,17 @@ class PlanVerbs:
         """Everything that waits for a person here, the most dangerous first."""
         items = [item for line in self.all(open_only=True) for item in _waiting(line, self._workspace.workspace_path)]
         return tuple(sorted(items, key=lambda item: (-item.destructive, item.since)))
+
+    def notes(self) -> tuple[PlanNote, ...]:
+        """Plans in prose that agents left their plan mode with."""
+        kept = self._here.ports.notes
+        return kept.all() if kept is not None else ()
+
+    def dismiss_note(self, note_id: str) -> None:
+        """Forget one of them; raises Refused where there is none."""
+        kept = self._here.ports.notes
+        if kept is None or not kept.dismiss(note_id):
+            raise refuse("E_PLAN_NOT_FOUND", f"There is no note `{note_id}`.", command="ordain inbox")
 
     def log(self, ref: str | None) -> tuple[Recorded, ...]:
         """The ledger's own events about a run, or about a plan and all its runs, or about the workspace itself."""

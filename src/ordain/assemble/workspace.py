@@ -28,6 +28,7 @@ from ordain.adapters.state.directory import (
     workspace_directory,
 )
 from ordain.adapters.state.keys import FileKeyring
+from ordain.adapters.state.note_shelf import FileNotes
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import StopFiles
 from ordain.adapters.step_channel.channel import PipeDoors
@@ -140,6 +141,7 @@ def _open(
         secrets=KnownSecrets(),
         archive=FileArchive(lambda: shelf() / LEDGER, lambda path: _sqlite().open(path)),
         sightings=SightingLog(shelf),
+        notes=FileNotes(shelf),
         stop_switch=StopFiles(workspace, boot_id, end_executors),
         host=LocalHost(workspace),
         sandbox=BubblewrapSandbox(workspace, *state_paths(), room=shelf, alone=alone),

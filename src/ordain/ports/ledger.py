@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from ordain.core.guard.plan_note import PlanNote
 from ordain.core.guard.sighting import Sighting
 from ordain.core.ledger.chain import Entry
 from ordain.core.ledger.link import Tip
@@ -168,6 +169,22 @@ class Sightings(Protocol):
 
     def incomplete(self, at: Instant) -> bool:
         """Whether some were left out since then, as far as anybody can tell: there were too many, or no room."""
+        ...
+
+
+class NoteShelf(Protocol):
+    """Plans in prose that agents left plan mode with, until a person dismisses them. Nothing is decided by them."""
+
+    def keep(self, note: PlanNote) -> None:
+        """Keep one; the oldest goes where there are too many. Raises OSError where there is no room."""
+        ...
+
+    def all(self) -> tuple[PlanNote, ...]:
+        """Those that are kept, the oldest first."""
+        ...
+
+    def dismiss(self, note_id: str) -> bool:
+        """Forget one; False where there is none by that name."""
         ...
 
 

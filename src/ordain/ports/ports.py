@@ -9,7 +9,7 @@ import msgspec
 from ordain.core.plan.expr import Expressions
 from ordain.core.text.problem import Problem
 from ordain.ports.agent import Agents, Doors, Panes
-from ordain.ports.ledger import Archive, LedgerAccess, Sightings
+from ordain.ports.ledger import Archive, LedgerAccess, NoteShelf, Sightings
 from ordain.ports.machine import Clock, Host, Ids, Keyring, Notifier, Secrets, StopSwitch, WriterLock
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.tool import Handlers, Sources, Toolbox
@@ -52,5 +52,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Where commands run at trust tier 1, where there is such a place."""
     weaknesses: tuple[Problem, ...] = ()
     """What every approver should know of this platform."""
+    notes: NoteShelf | None = None
+    """Where plans in prose are kept for the inbox, where there is such a place."""
     terminal: bool = False
     """Whether a person's terminal is behind this: only then can a principal be one."""

@@ -295,8 +295,8 @@ class FactReader:
         )
 
     def _words_stay(self, words: Sequence[str], findings: Sequence[FactNote], directory: str | None) -> bool:
-        """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace, or to
-        a control file: the table does not say of each what it is. What anybody may put into `/tmp` is never run."""
+        """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace, or
+        to a control file: the table does not say of each what it is. What anybody may put into `/tmp` is never run."""
         facts = {one.fact for one in findings}
         runs = CommandFact.RUNS_WORKSPACE in facts
         if not runs and CommandFact.WRITES not in facts:

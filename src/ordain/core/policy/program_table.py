@@ -36,8 +36,8 @@ import msgspec
 from ordain.core.policy.fact import CommandFact
 
 ROLES = frozenset(
-    ["reads", "place", "writes", "deletes", "permissions", "host", "text", "script", "code", "filter", "sql", "command", "shell",
-     "remote", "env"]
+    ["reads", "place", "writes", "deletes", "permissions", "host", "text", "script", "code", "filter", "sql", "command",
+     "shell", "remote", "env"]
 )  # fmt: skip
 """What an operand, or the value of an option, can be."""
 

@@ -95,8 +95,8 @@ def read_strictly(text: str) -> StrictLine | None:
 
 def _moved(words: list[str], directory: str | None, join: str) -> str | None:
     """The directory of the next command. What follows `cd DIRECTORY &&` is in it. Behind `;` and `||` nobody knows how
-    far a line came: it is where it began or beneath that, as far as no `cd` led elsewhere, and what leads out of neither
-    is judged from where it began."""
+    far a line came: it is where it began or beneath that, as far as no `cd` led elsewhere, and what leads out is
+    judged from where it began."""
     if words[0] not in ("cd", "pushd", "popd"):
         return directory if not directory or join in ("&&", "|") else "" if _is_beneath(directory) else None
     if words[0] != "cd" or join != "&&" or len(words) != 2 or words[1].startswith("-") or directory is None:

@@ -8,6 +8,7 @@ from typing import get_args
 import click
 import msgspec
 
+from ordain.core.guard.plan_note import PlanNote
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import StepId
@@ -18,7 +19,7 @@ from ordain.interfaces.view.next_command import after_item, after_line, from_any
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import context_lines
 from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
-from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, run_lines
+from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, note_lines, run_lines
 from ordain.records.records import names_run
 
 NEWEST = 30
@@ -45,13 +46,18 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
 
 @command()
 @click.option("--all", "every", is_flag=True, help="Look through every workspace of this user.")
-@click.option("--verbose", is_flag=True, help="With all that is known about what runs ask: tries, verdicts, outputs.")
-def inbox(session: Session, every: bool, verbose: bool) -> int:
-    """List what waits for a person, the most dangerous first, each with the command that decides it.
+@click.option("--verbose", is_flag=True, help="With all that is known: tries, verdicts, outputs, and notes whole.")
+@click.option("--dismiss", metavar="NOTE", help="Forget a note: a plan in prose that an agent left plan mode with.")
+def inbox(session: Session, every: bool, verbose: bool, dismiss: str | None) -> int:
+    """List what waits for a person, the most dangerous first, each with the command that decides it; and the plans in
+    prose that agents left their plan mode with.
 
     Example: ordain inbox --all
     """
+    if dismiss is not None:
+        session.app.plans.dismiss_note(dismiss)
     items: list[InboxItem] = []
+    notes: list[PlanNote] = []
     awaited: list[SignalAwaited] = []
     problems: list[Problem] = []
     for app in session.every_app() if every else [session.app]:
@@ -59,6 +65,7 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
             session.expire_overdue(app)
             items += app.plans.inbox()
             awaited += app.signals.awaited()
+            notes += app.plans.notes()
             notices = app.workspace.settings()[2]
             problems += [_about(notice, app.workspace.workspace_path) for notice in notices] if every else notices
         except Refused as refused:
@@ -72,7 +79,7 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
         msgspec.structs.replace(item, commands=tuple(_typed(one, item, every) for one in item.commands))
         for item in items
     ]
-    found = InboxResult(items=tuple(items), signals=tuple(awaited))
+    found = InboxResult(items=tuple(items), signals=tuple(awaited), notes=tuple(notes))
     lines = _inbox_lines(session, found, every=every, verbose=verbose)
     return session.show(found, lines, notices=problems, next_=following)
 
@@ -87,6 +94,8 @@ def _inbox_lines(session: Session, found: InboxResult, *, every: bool, verbose: 
                 f"    {line}" for line in context_lines(item.question, session.app.workspace.now(), session.style)
             )
     yield from awaited_lines(found.signals, session.style)
+    for note in found.notes:
+        yield from note_lines(note, session.style, whole=verbose)
     if tried := 0 if every else session.app.refusals.refused_lately():
         requests = f"{tried} request{'s' * (tried != 1)}"
         yield session.style.dim(f"{requests} of agents or scripts refused since yesterday: ordain log --refused")

@@ -114,9 +114,16 @@ def denial(reason: str, then: Callable[[], None] | None = None) -> HookAnswer:
     return HookAnswer(json.dumps({"hookSpecificOutput": decided}), then)
 
 
+def remark(said: str) -> HookAnswer:
+    """The answer that decides nothing, and tells the model something."""
+    told = {"hookEventName": "PreToolUse", "additionalContext": said[:REASON_MAX]}
+    return HookAnswer(json.dumps({"hookSpecificOutput": told}))
+
+
 def denied_reason(answer: HookAnswer) -> str | None:
-    """Why an answer refuses a call; None where it says nothing."""
-    return str(json.loads(answer.text)["hookSpecificOutput"]["permissionDecisionReason"]) if answer.text else None
+    """Why an answer refuses a call; None where it does not."""
+    said = json.loads(answer.text)["hookSpecificOutput"] if answer.text else {}
+    return str(said["permissionDecisionReason"]) if "permissionDecision" in said else None
 
 
 def refused_words(problem: Problem) -> str:

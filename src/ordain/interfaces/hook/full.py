@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import re
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from ordain.interfaces.hook.claude import (
     denial,
     denied_words,
     refused_words,
+    remark,
 )
 from ordain.interfaces.view.problem import data_text
 
@@ -41,8 +43,23 @@ SHOWN_MAX = 12
 _UNVERIFIED = "W_TASK_UNVERIFIED"
 _WAITING = (Stage.PROPOSED, Stage.APPROVED, Stage.EXECUTING)
 
+_WRITTEN = re.compile(
+    r"^\s*(?:\*\*(?:contract|run|task|tool|call)\b|\d+[.)]\s*`[^`]+`\s*$)|\A\s*(?:---|[{]|[a-z_]+:)", re.M | re.I
+)
+"""What a text has that is meant as a plan of ours: a field of a step, a step that is a command, or another notation."""
+NOTED = (
+    "Ordain keeps this plan as a note in its inbox, where your user finds it. It is in prose, so nothing of it was "
+    "proposed, and calls that need a plan are refused until a person has approved one. To propose one, call "
+    "`plan_propose` of the server `ordain`, with a `contract` for each step: a command that exits 0 only if the step "
+    "is done. Or write the plan like this, and leave plan mode again:\n\n"
+)
+
 EXAMPLE = data_text("prompts/example.plan.md")
 """A plan that lints, wherever it is tried."""
+
+
+def _is_prose(text: str) -> bool:
+    return _WRITTEN.search(text) is None
 
 
 def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswer:
@@ -109,6 +126,9 @@ async def leave_plan_mode(app: App, asked: HookRequest, by: Principal) -> HookAn
     """Propose the plan that the host would leave its plan mode with, or say what it lacks."""
     enforced = app.guard.in_force().guard.mode is Mode.ENFORCE
     text = asked.tool_input.get("plan")
+    if isinstance(text, str) and text.strip() and _is_prose(text):
+        await app.guard.keep_note(text, by)
+        return remark(f"{NOTED}{EXAMPLE}") if enforced else NOTHING
     try:
         said = await _proposed(app, text.encode(), by) if isinstance(text, str) and text.strip() else _unfinished([])
     except Refused as refused:

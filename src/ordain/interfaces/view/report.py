@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ordain.core.guard.plan_note import PlanNote
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId
 from ordain.core.report.report import (
@@ -209,6 +210,8 @@ class InboxResult(msgspec.Struct, frozen=True, kw_only=True):
 
     items: tuple[InboxItem, ...]
     signals: tuple[SignalAwaited, ...]
+    notes: tuple[PlanNote, ...] = ()
+    """Plans in prose that agents left their plan mode with; nothing waits for them."""
 
 
 class LogResult(msgspec.Struct, frozen=True, kw_only=True):

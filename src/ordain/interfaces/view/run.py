@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from ordain.app.answers import answer_ways
 from ordain.core.approval.approval import Principal
+from ordain.core.guard.plan_note import PlanNote
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.agent import AgentChoice
@@ -376,6 +377,16 @@ def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[
     if everywhere:
         yield f"    in {visible(item.workspace)}"
     yield from (f"    → {style.bold(visible(command))}" for command in item.commands)
+
+
+def note_lines(note: PlanNote, style: Style, *, whole: bool) -> Iterator[str]:
+    """A plan in prose: nothing waits for it, and nothing of it was proposed."""
+    yield f"{style.dim('note')}       {note.note_id}  {visible(note.title)}"
+    yield f"    {visible(note.agent)} left plan mode with it, in words that cannot be carried out ({instant(note.at)})"
+    shown = note.text.splitlines() if whole else []
+    yield from (f"    │ {visible(line)}" for line in shown)
+    more = "" if whole else "; ordain inbox --verbose shows it whole"
+    yield f"    → {style.bold(f'ordain inbox --dismiss {note.note_id}')}{style.dim(more)}"
 
 
 def awaited_lines(awaited: Iterable[SignalAwaited], style: Style) -> Iterator[str]:
