@@ -144,6 +144,8 @@ _HOMES: dict[str, str] = {
     "ordain.core.report.report": """
         AttemptOutput LintReport PlanLine Review RunReport StepReport Told read_output wire_line
     """,
+    "ordain.core.report.risk": "KINDS PLAN_RISKS PlanRisk QUIET_FACTS RiskPlace",
+    "ordain.core.report.risk_search": "RiskSources excerpt find_risks",
     "ordain.core.report.statistics": """
         Contracts Decisions Doubts Failure KindTime MissingProgram Part Plans Retries Runs Statistics StepCount
         StepTime time_of

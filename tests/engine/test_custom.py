@@ -165,10 +165,10 @@ def test_the_preview_shows_what_is_run():
     life = configured(custom(payload={"text": "hello"})).prepare()
     shown = "\n".join(review_lines(life.app.plans.review(str(life.plan_id)), Style(colour=False)))
     assert "custom:announce runs: announce --to ops (step tell)" in shown
-    assert "runs 1 command" in shown and "hello" in shown
+    assert "Runs 1 shell command " in shown and "hello" in shown
     life = registered(custom(), destructive=True).prepare()
     shown = "\n".join(review_lines(life.app.plans.review(str(life.plan_id)), Style(colour=False)))
-    assert "custom:announce calls script:announce (step tell)" in shown and "may destroy something" in shown
+    assert "custom:announce calls script:announce (step tell)" in shown and "destructive tool 1 (1)" in shown
 
 
 # --- Python ----------------------------------------------------------------------------------------------------------

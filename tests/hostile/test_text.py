@@ -90,7 +90,7 @@ PROSE = [
 def test_a_command_with_letters_that_pass_for_others_is_escaped_and_warned_of(workspace: Workspace, command: str):
     document = workspace.write("x.plan.md", f"# Deploy it\n\n## Steps\n\n### 1. Go\n\n**run:** {command}\n")
     shown = workspace.ordain("show", document.name)
-    runs = next(line for line in shown.out.splitlines() if "Runs:" in line)
+    runs = next(line for line in shown.out.splitlines() if "$ " in line)
     assert "\u2039U+" in runs and command not in shown.out
     answer = json.loads(workspace.ordain("robot", "lint", document.name).out)
     found = [problem for problem in answer["problems"] if problem["code"] == "W_CONFUSABLE"]

@@ -42,7 +42,7 @@ def test_a_yes_runs_what_was_shown(workspace: Workspace):
     done = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "yes")])
     assert (done.status, workspace.effects()) == (FINE, ["one", "two"])
     preview, _, rest = done.out.partition("Type yes")
-    assert "echo one >> effects" in preview and "runs 2 commands" in preview
+    assert "echo one >> effects" in preview and "2 shell commands" in preview
     assert "completed, 2 of 2 steps passed" in rest
 
 
@@ -304,7 +304,7 @@ def test_show_knows_a_plan_by_all_its_names(workspace: Workspace):
     lineage = re.findall(r"PLAN-[A-Z2-7]+", stored)[0]
     names = (identity[:12].upper(), f"plan:{identity}", f"sha256:{identity}", lineage, lineage.lower())
     assert {workspace.ordain("show", name).out for name in names} == {stored}
-    added = re.compile(rf"  Lineage: {lineage} \(proposed\)\n  By:      \S+ \(terminal\)\n")
+    added = re.compile(rf"  Lineage: {lineage} \(proposed\), by \S+ \(terminal\)\n|  Approval is void if .*\n")
     assert document in added.sub("", stored)
 
 
@@ -314,8 +314,8 @@ def test_show_has_three_degrees_of_detail(workspace: Workspace):
     )
     assert quiet.splitlines() == [
         "Plan: Make two lines",
-        "  1. [PENDING] echo one >> effects",
-        "  2. [PENDING] echo two >> effects",
+        "  1. echo one >> effects",
+        "  2. echo two >> effects",
     ]
     assert set(normal.splitlines()) < set(verbose.splitlines())
     assert "Needs:      echo-one-effects" in verbose and "Needs:" not in normal
@@ -836,7 +836,7 @@ def test_nobody_is_asked_about_a_run_that_could_not_start(workspace: Workspace):
 
 def test_a_long_line_cannot_look_like_a_line_of_ours(workspace: Workspace):
     command = "git push --force #"
-    padding = " " * (80 - len("       Runs:       ") - len(command))
+    padding = " " * (80 - len("       $ ") - len(command))
     fake = "       Contract:   pytest -q"
     workspace.write(
         "fake.plan.md", f"# Fake\n\n## Steps\n\n### 1. Push\n\n**run:**\n```\n{command}{padding}{fake}\n```\n"

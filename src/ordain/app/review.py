@@ -175,6 +175,8 @@ class Reviews:
         rejections: tuple[Rejection, ...] = (),
         unused: int = 0,
     ) -> Review:
+        from ordain.core.report.risk_search import RiskSources, find_risks  # only where a plan is shown
+
         here = self._here
         settings = here.snapshot.settings
         ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
@@ -187,6 +189,13 @@ class Reviews:
 
         operands = {path: what for path, what in base.operands.items() if not hidden(path)}
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
+        notices = (*notices, *ruling.denied, *here.ports.weaknesses)
+        tasks = tuple(assignments(plan, settings, here.known_agents(settings), tools))
+        left_out = not_bound(plan, here.named_files(plan), base.operands, writes, hidden)
+        unusual = here.unusual(plan, settings)
+        since = self._since(plan, identity, lineage, document) if lineage is not None else None
+        concerns = since.concerns if since is not None else ()
+        sources = RiskSources(tools, settings.understand, tasks, notices, left_out, unusual, concerns)
         return Review(
             plan_id=identity,
             plan_hash=plan_hash(identity),
@@ -197,22 +206,23 @@ class Reviews:
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
             effects=planned_effects(plan, tools, settings),
-            tasks=tuple(assignments(plan, settings, here.known_agents(settings), tools)),
+            risks=find_risks(plan, sources),
+            tasks=tasks,
             tier=tier,
             base=msgspec.structs.replace(base, operands=operands),
-            not_bound=not_bound(plan, here.named_files(plan), base.operands, writes, hidden),
-            unusual=here.unusual(plan, settings),
+            not_bound=left_out,
+            unusual=unusual,
             limits=limits(settings, agents=here.kept_agents(plan, settings), tier=tier),
             document=document,
             proposer=proposer,
-            notices=(*notices, *ruling.denied, *here.ports.weaknesses),
+            notices=notices,
             run=run,
             rejections=rejections,
             unused=unused,
             ledger_size=size,
             ledger_head=head.hex(),
             signature_required=settings.require_signature,
-            since=self._since(plan, identity, lineage, document) if lineage is not None else None,
+            since=since,
         )
 
     def _since(self, plan: Plan, identity: PlanId, lineage: str, document: str | None) -> Since | None:

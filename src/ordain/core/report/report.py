@@ -20,6 +20,7 @@ from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.bound_file import NotBound
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.policy.settings import Limits
+from ordain.core.report.risk import PlanRisk, wants_id
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
 from ordain.core.run.event import WIRE_NAMES, Recorded, to_wire
@@ -60,10 +61,6 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
 
 
-_CHANGING = frozenset(["command", "agent", "write", "move", "delete", "request"])
-"""Kinds of effects that change something by themselves."""
-
-
 class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan with everything an approver must see, computed from its bytes and the registry."""
 
@@ -77,6 +74,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     requires_approval: bool
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
+    risks: tuple[PlanRisk, ...]
+    """What to look at first, worst first."""
     tasks: tuple[Assignment, ...]
     """Who would perform each task, and with what."""
     tier: int
@@ -112,9 +111,8 @@ class Review(ReviewedPlan, frozen=True, kw_only=True):
 
     @property
     def small(self) -> bool:
-        """Small enough for a plain yes: few effects, nothing destructive. A contract goes with its step."""
-        changing = [effect for effect in self.effects if effect.kind in _CHANGING]
-        return len(changing) <= 10 and not any(effect.destructive for effect in self.effects)
+        """Whether a plain yes is enough, because nothing in it wants more."""
+        return not wants_id(self.risks)
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,8 +68,8 @@ RejectionBrief = _answer("RejectionBrief", Rejection, "by feedback comments", by
 ProposedAnswer = _answer(
     "ProposedAnswer",
     PreparedResult,
-    "plan plan_id plan_hash lineage title status requires_approval reasons effects approval commit_command preparation "
-    "expires_at tier preview",
+    "plan plan_id plan_hash lineage title status requires_approval reasons effects risks approval commit_command "
+    "preparation expires_at tier preview",
     plan=str,
     lineage=str,
     title=str,
@@ -79,7 +79,8 @@ ProposedAnswer = _answer(
 PlanAnswer = _answer(
     "PlanAnswer",
     Review,
-    "plan plan_id plan_hash lineage status requires_approval reasons effects rejections tier document preview run_id",
+    "plan plan_id plan_hash lineage status requires_approval reasons effects risks rejections tier document "
+    "preview run_id",
     plan=str,
     lineage=str,
     effects=_many(EffectBrief),

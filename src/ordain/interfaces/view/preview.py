@@ -7,6 +7,7 @@ so that a field added to the model can not be approved unseen.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import short_id
-from ordain.core.plan.command import command_of, decided_later, shared_variables
+from ordain.core.plan.command import command_of, command_text, decided_later, shared_variables
 from ordain.core.plan.condition import Precondition, Verification
 from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.graph import needs_of
@@ -34,8 +35,9 @@ from ordain.core.run.step_event import StepState
 from ordain.core.text.confusable import ascii_hosts
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
+from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import Style, instant, problem_lines, who
-from ordain.interfaces.view.text import condition_words, repeat_words, visible
+from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
 
 _VERBS = {
     "pane": "types into",
@@ -53,7 +55,7 @@ TIER_WORDS = {
     2: "tier 2, separated: this version cannot give it",
 }
 _REACH = {
-    0: "with everything you may do on this machine and its network",
+    0: "with your full permissions and network access",
     1: "in a sandbox: this workspace, the system's programs, no network unless it is named below",
 }
 """What a command can do, by trust tier."""
@@ -74,48 +76,45 @@ _TASK_SHOWN = frozenset(["type", "task", "agent"])
 
 
 def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
-    """A plan as an approver must see it. `detail` is quiet, normal or verbose."""
-    plan, limits = review.plan, review.limits
-    reports = {report.id: report for report in review.run.steps} if review.run is not None else {}
+    """A plan as an approver must see it: what it is and what to look at first, then the steps, then what an approval
+    would be good for. `detail` is quiet, normal or verbose."""
+    plan = review.plan
+    reports = {report.id: report for report in review.run.steps} if review.run is not None else None
     yield f"{style.bold('Plan:')} {visible(plan.title)}"
     if detail == "quiet":
         for number, step in enumerate(plan.steps, start=1):
-            yield f"  {number}. {_state(reports.get(step.id))}{visible(step.description)}"
+            yield f"  {number}. {_state(step.id, reports)}{visible(step.description)}"
         return
-    yield f"  ID:      {review.plan_id}"
-    yield f"  In:      {visible(review.workspace)}"
-    if review.lineage is not None:
-        yield f"  Lineage: {review.lineage} ({review.status})"
-    if review.proposer is not None:
-        yield f"  By:      {who(review.proposer)}"
-    if review.document is not None:
-        yield f"  From:    {visible(review.document)}"
+    yield f"  {count_line(review)}"
+    yield ""
+    yield from risk_lines(review.risks, style)
+    yield from _history_lines(review, style)
+    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure)
+    yield ""
+    yield from _reach_lines(review, style, detail)
+    yield from _binding_lines(review, style)
+    if review.notices:
+        yield ""
+        yield from (f"  {line}" for line in problem_lines(review.notices, style))
+
+
+def _history_lines(review: Review, style: Style) -> Iterator[str]:
+    """What people said before: yes to an earlier version, no to this one."""
     if review.unused:
         count = f"{review.unused} approval{'s' * (review.unused != 1)}"
+        yield ""
         yield f"  {style.warn('Approved already:')} {count} that no run has used"
         yield f"    → ordain revoke {short_id(review.plan_id)}"
     for one in review.rejections:
         said = f"{visible(one.by.name)} rejected {short_id(one.plan_id)} ({instant(one.at)})"
+        yield ""
         yield f"  {style.warn(said)}:"
         yield from (f"    {visible(line)}" for line in one.feedback.splitlines())
         for about, text in one.comments.items():
             yield f"    about {visible(about)}: {visible(' '.join(text.split()))}"
-    if review.unusual:
-        yield f"  {style.bold('Environment')}, sealed for the run:"
-        yield from (f"    {style.bad('!')} {visible(one)}" for one in review.unusual)
     if review.since is not None:
         yield ""
         yield from _since_lines(review.since, review.plan_id, style)
-    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, limits.on_failure)
-    if detail == "verbose":
-        own, contract = write_duration(limits.step_timeout_ms), write_duration(limits.contract_timeout_ms)
-        yield f"  By default:  {limits.concurrency} steps at once, {own} a step,"
-        yield f"               {contract} a contract, environment {' '.join(limits.env)}"
-    yield ""
-    yield from _effect_lines(review, style)
-    if review.notices:
-        yield ""
-        yield from (f"  {line}" for line in problem_lines(review.notices, style))
 
 
 def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
@@ -142,6 +141,7 @@ def _plan_lines(
     """What a plan says, whether it stands alone or `inside` a step; without reports no step is said to stand
     anywhere."""
     if plan.context is not None:
+        yield ""
         yield "  Context:"
         yield from _block(plan.context, "    ")
     if plan.preconditions:
@@ -153,17 +153,15 @@ def _plan_lines(
     previous: str | None = None
     waits = needs_of(plan)
     for number, step in enumerate(plan.steps, start=1):
-        name = f"{inside}{step.id}"
-        state = _state(reports.get(name)) if reports is not None else ""
-        yield f"    {number}. {state}{style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
-        yield from _step_lines(step, previous, waits[step.id], reports, tasks, style, detail, name)
+        yield from _whole_step(
+            step, f"{number}.", (previous,) if previous else (), waits[step.id], reports, tasks, style, detail, inside
+        )
         previous = step.id
     if plan.fallbacks:
         yield ""
         yield "  Fallbacks, run only where a failure policy names them:"
         for step in plan.fallbacks:
-            yield f"    - {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
-            yield from _step_lines(step, None, step.needs, None, tasks, style, detail, f"{inside}{step.id}")
+            yield from _whole_step(step, "-", (), step.needs, None, tasks, style, detail, inside)
     yield ""
     policy = plan.on_failure or default
     if policy is not None:
@@ -182,20 +180,36 @@ def _plan_lines(
 # --- Steps -----------------------------------------------------------------------------------------------------------
 
 
-def _step_lines(
+def _whole_step(
     step: Step,
-    previous: str | None,
+    sign: str,
+    implied: tuple[str, ...],
     waits: tuple[StepId, ...],
     reports: Reports | None,
     tasks: Tasks,
     style: Style,
     detail: str,
-    name: str,
+    inside: str,
 ) -> Iterator[str]:
-    """A step below its title. `name` is what the run calls it."""
-    yield from action_lines(step.action, tasks, style, detail, reports, name)
+    """A step, compact where it can be: what it does stands in the line of its title where both fit, and instead of the
+    title where they are the same. `inside` is the plan's part of the names that a run calls its steps by."""
+    name = f"{inside}{step.id}"
+    text = _one_line(step.action)
+    title, named = visible(step.description), style.dim(f" ‹{visible(step.id)}›")
+    head = f"    {sign} {_state(name, reports)}"
+    if text is not None and step.description == command_text(step.action):
+        yield f"{head}{text}{named}"
+    elif text is not None and cells(f"{head}{title} ‹{step.id}› {text}") <= ROW:
+        yield f"{head}{style.bold(title)}{named} {text}"
+    else:
+        yield f"{head}{style.bold(title)}{named}"
+        if text is not None:
+            yield f"       {text}"
+    if text is None:
+        yield from action_lines(step.action, tasks, style, detail, reports, name)
+    else:
+        yield from (f"         that host is {host}" for host in ascii_hosts(text))
     yield from flow_lines(step)
-    implied = (previous,) if previous is not None else ()
     if step.needs != implied or detail == "verbose":
         yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
     referred = [need for need in waits if need not in step.needs]
@@ -220,6 +234,28 @@ def _step_lines(
     report = reports.get(name) if reports is not None else None
     if report is not None and report.evidence:
         yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def _one_line(action: Action) -> str | None:
+    """What an action does, where one line says all of it: a command, or a call with short arguments. It stands behind a
+    name in ‹›, which no text of a plan can hold, or in a row of its own."""
+    command = command_of(action)
+    if isinstance(action, RunCommand):
+        return f"$ {visible(action.command, exact=True)}" if "\n" not in action.command and not action.env else None
+    if not isinstance(action, CallTool) or command is not None:
+        return None
+    args = literal(dict(action.args))
+    if next(references(args), None) is not None or not all(_is_short(one) for one in args.values()):
+        return None
+    name = action.tool if action.operation is None else f"{action.tool}: {action.operation}"
+    words = (f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in args.items())
+    return f"calls {visible(' '.join((name, *words)), exact=True)}"
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= 60 and not set(value) & set(" \n\"'=") and _plain(value)
+    return isinstance(value, bool | int | float)
 
 
 def budget_words(budget: Budget) -> str:
@@ -383,88 +419,105 @@ def _block(text: str, indent: str, *, exact: bool | None = None) -> Iterator[str
         yield f"{indent}│ {visible(line, exact=exact)}"
 
 
-def _state(report: StepReport | None) -> str:
-    return f"[{(report.state if report is not None else StepState.PENDING).value.upper()}] "
+def _state(name: str, reports: Reports | None) -> str:
+    """How a step stands, where there is a run that says so."""
+    if reports is None:
+        return ""
+    state = reports[name].state if name in reports else StepState.PENDING
+    return f"[{state.value.upper()}] "
 
 
-# --- What it comes to ------------------------------------------------------------------------------------------------
+# --- What an approval is good for ------------------------------------------------------------------------------------
 
 
-def _effect_lines(review: Review, style: Style) -> Iterator[str]:
-    yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
-    kinds: dict[str, list[PlannedEffect]] = {}
+def _reach_lines(review: Review, style: Style, detail: str) -> Iterator[str]:
+    """What the plan reaches: how commands run, what stands behind its handlers, and who performs its tasks."""
+    kinds = Counter(effect.kind for effect in review.effects)
+    counted = [
+        f"{kinds[kind]} {word}{'s' * (kinds[kind] != 1)}"
+        for kind, word in (("command", "shell command"), ("contract", "contract"))
+        if kinds[kind]
+    ]
+    if counted:
+        yield f"  {style.bold('Runs')} {' and '.join(counted)} {_REACH.get(review.tier, _REACH[0])}"
     for effect in review.effects:
-        kinds.setdefault(effect.kind, []).append(effect)
-        if effect.destructive:
-            target = visible(effect.target, exact=True)
-            yield f"    {style.bad('may destroy something')}: {target} (step {visible(effect.step)})"
-    commands, contracts = kinds.get("command", ()), kinds.get("contract", ())
-    if commands:
-        count = f"{len(commands)} command{'s' * (len(commands) != 1)}"
-        yield f"    runs {count}, each {_REACH.get(review.tier, _REACH[0])}"
-    for effect in commands:
         if effect.tool.startswith(HANDLER):
-            yield f"    {visible(effect.tool)} runs: {visible(effect.target, exact=True)} (step {visible(effect.step)})"
-    if contracts:
-        yield f"    checks contracts, which are commands too: {len(contracts)}"
+            runs = "runs: " if effect.kind == "command" else ""
+            yield f"    {effect.tool} {runs}{visible(effect.target, exact=True)} (step {visible(effect.step)})"
+        if effect.secrets:
+            secrets = ", ".join(f"secret {name}" for name in effect.secrets)
+            yield f"    {style.warn(visible(f'hands {secrets} to {effect.target}'))} (step {visible(effect.step)})"
     yield from summary_lines(review.tasks, review.tier, style)
     if review.tier and review.limits.sandbox.read:
         also = f"can be read in the sandbox too: {', '.join(review.limits.sandbox.read)}"
         yield f"    {style.warn(visible(also))}"
-    for kind, verb in _VERBS.items():
-        if kind in kinds:
-            targets = sorted({one.target for one in kinds[kind]})
-            yield f"    {verb} {', '.join(visible(target, exact=True) for target in targets)}"
-    for effect in kinds.get("action", ()):
-        target = f" {visible(effect.target, exact=True)}" if effect.target else ""
-        yield f"    {effect.tool}{target} (step {visible(effect.step)})"
     for step in all_steps(review.plan):
         if step.network:
             yield f"    {style.warn('may use the network')}: {visible(step.id)}"
-        if step.for_each is not None:
-            yield f"    {style.warn(visible(f'repeats {step.id} up to {step.for_each.max:,} times'))}"
         for name, sources in decided_later(step).items():
             decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
             yield f"    {style.warn(visible(decided))}"
-    for effect in review.effects:
-        if effect.secrets:
-            secrets = ", ".join(f"secret {name}" for name in effect.secrets)
-            yield f"    {style.warn(visible(f'hands {secrets} to {effect.target}'))} (step {visible(effect.step)})"
-        if effect.claimed_repeatable:
-            yield f"    {style.warn('may run again after a crash')}: {visible(effect.step)}"
+    if detail == "verbose":
+        yield from _target_lines(review.effects)
+        own, contract = (
+            write_duration(ms) for ms in (review.limits.step_timeout_ms, review.limits.contract_timeout_ms)
+        )
+        yield f"  By default:  {review.limits.concurrency} steps at once, {own} a step,"
+        yield f"               {contract} a contract, environment {' '.join(review.limits.env)}"
+
+
+def _target_lines(effects: Sequence[PlannedEffect]) -> Iterator[str]:
+    """What is read, written and called, each once."""
+    for kind, verb in _VERBS.items():
+        targets = sorted({one.target for one in effects if one.kind == kind})
+        if targets:
+            yield f"    {verb} {', '.join(visible(target, exact=True) for target in targets)}"
+
+
+def _binding_lines(review: Review, style: Style) -> Iterator[str]:
+    """Which plan this is, what voids an approval of it, what no approval covers, how far it can be trusted, and the
+    ledger it goes into."""
+    yield f"  {style.bold('ID:')} {review.plan_id}"
+    origin = f", from {visible(review.document)}" if review.document is not None else ""
+    yield f"  {style.bold('In:')} {visible(review.workspace)}{origin}"
+    if review.lineage is not None:
+        by = f", by {who(review.proposer)}" if review.proposer is not None else ""
+        yield f"  {style.bold('Lineage:')} {review.lineage} ({review.status}){by}"
     verdict = "needs approval" if review.requires_approval else "needs no approval"
     yield f"  {style.bold('Policy:')} {verdict}"
-    for reason in review.reasons:
-        yield f"    because {visible(reason)}"
+    yield from (f"    because {visible(reason)}" for reason in review.reasons)
+    if review.lineage is not None:
+        yield f"  {style.bold('Approval is void if')} {_bound_words(review)} change"
+    for number, one in enumerate(review.not_bound if review.lineage is not None else ()):
+        # What may be another when the plan runs, although its commands read it.
+        head = style.warn("NOT bound:") if not number else " " * len("NOT bound:")
+        yield f"  {head} {one.reason}: {_first(one.first, one.count)}"
+    if review.unusual:
+        yield f"  {style.bold('Environment')}, sealed for the run:"
+        yield from (f"    {style.bad('!')} {visible(one)}" for one in review.unusual)
+    if review.lineage is not None and review.signature_required:
+        yield f"  {style.bold('Signature:')} an enrolled key must sign"
     yield f"  {style.bold('Trust:')} {TIER_WORDS[review.tier]}"
     if review.lineage is not None:
-        yield from _bound_lines(review, style)
+        yield f"  {style.bold('Ledger:')} {review.ledger_size}:{review.ledger_head}"
+
+
+def _bound_words(review: Review) -> str:
+    """What an approval is bound to, besides the plan."""
+    base, parts = review.base, ["this directory"]
+    files = [path for path, what in base.operands.items() if what not in UNBOUND]
+    if files:
+        parts.append(f"{len(files)} file{'s' * (len(files) != 1)} ({_first(files[:SHOWN_MAX], len(files))})")
+    parts.append(f"the configuration ({base.config[:19]})")
+    if base.environment is not None:
+        programs = ", ".join(base.environment.programs.values())
+        parts.append(f"the environment ({visible(programs)})")
+    if base.git_head is not None:
+        parts.append(f"the commit {base.git_head[:12]}")
+    return f"{', '.join(parts)} or the tools"
 
 
 def _first(names: Sequence[str], count: int) -> str:
     if count <= len(names):
         return visible(", ".join(names), exact=True)
     return f"{visible(', '.join(names), exact=True)} and {count - len(names)} more" if names else str(count)
-
-
-def _bound_lines(review: Review, style: Style) -> Iterator[str]:
-    """What an approval is good for, besides the plan; and the ledger it goes into, so that a person can keep both."""
-    base, parts = review.base, []
-    files = [path for path, what in base.operands.items() if what not in UNBOUND]
-    if files:
-        now = f"{len(files)} files as they are now" if len(files) > 1 else "1 file as it is now"
-        parts.append(f"{now} ({_first(files[:SHOWN_MAX], len(files))})")
-    parts.append(f"configuration {base.config[:19]}")
-    if base.environment is not None:
-        programs = ", ".join(base.environment.programs.values())
-        parts.append(f"the environment here ({visible(programs)})")
-    if base.git_head is not None:
-        parts.append(f"commit {base.git_head[:12]}")
-    yield f"  {style.bold('Bound to:')} this directory, {', '.join(parts)}"
-    for number, one in enumerate(review.not_bound):
-        # What may be another when the plan runs, although its commands read it.
-        head = style.warn("NOT bound:") if not number else " " * len("NOT bound:")
-        yield f"  {head} {one.reason}: {_first(one.first, one.count)}"
-    if review.signature_required:
-        yield f"  {style.bold('Signature:')} an enrolled key must sign"
-    yield f"  {style.bold('Ledger:')} {review.ledger_size}:{review.ledger_head}"
