@@ -698,15 +698,15 @@ def test_a_preview_longer_than_the_screen_is_shown_to_its_end_first(workspace: W
     wide = "x" * 1500 + " THE END"
     workspace.write("wide.plan.md", f"# Wide\n\n1. `echo {wide} >> effects`\n")
     screen = {"rows": 21, "columns": 80, "env": {"NO_COLOR": "1"}}
-    for page in range(1, 4):  # leaving before the end is a no
+    for page in range(1, 3):  # leaving before the end is a no
         answers = [("Enter for more", "")] * (page - 1) + [("Enter for more", "q")]
         done = workspace.at_terminal("run", "wide.plan.md", answers=answers, **screen)
         assert (done.status, "Type yes" in done.out, workspace.effects()) == (REFUSED, False, [])
-    answers = [("Enter for more", "")] * 3 + [("Type yes", "yes")]
+    answers = [("Enter for more", "")] * 2 + [("Type yes", "yes")]
     done = workspace.at_terminal("run", "wide.plan.md", answers=answers, **screen)
     assert done.status == FINE
     preview = done.out.partition("Type yes")[0].replace("\n↪ ", "")
-    assert preview.count("x") >= 2 * 1500 and preview.count("THE END") == 2 and "Trust:" in preview
+    assert preview.count("x") >= 1500 and preview.count("THE END") == 1 and "Trust:" in preview
 
 
 @pytest.mark.parametrize("name", [name for group in _GROUPS.values() for name in group])
