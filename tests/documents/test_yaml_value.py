@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -226,3 +228,46 @@ def test_json_reads_the_same_as_yaml(value: Any) -> None:
     text = json.dumps(value)
     assert read_yaml(text).problems == read_json(text).problems == ()
     assert read_yaml(text).value == read_json(text).value == value
+
+
+# --- Flat texts ------------------------------------------------------------------------------------------------------
+
+_WORD = st.sampled_from(
+    ["a", "y", "true", "null", "1", "1.10", "007", ".5", "1e3", "0x1f", "2024-01-02", ".inf", "---"]
+)
+_LINE = st.one_of(
+    st.tuples(
+        st.sampled_from(["a", "b", "true", "y", "null", "_", "A1", "é", "a b", "1", "x" * 70]),
+        st.sampled_from([": ", ":", ":  ", " : ", ":\t"]),
+        st.one_of(
+            _WORD,
+            st.text("ab/.-_19", max_size=6),
+            st.text("ab \"'\\#:{}[]é\t", max_size=6).map('"{}"'.format),
+            st.text("ab \"'\\#:{}[]é\t", max_size=6).map("'{}'".format),
+        ),
+    ).map("".join),
+    st.text("ab: -#'\"", max_size=6),
+)
+
+
+@given(st.lists(_LINE, min_size=1, max_size=5), st.sampled_from(["", "\n", "\n\n", " ", "\r\n"]), st.integers(1, 3))
+def test_a_flat_text_is_read_as_yaml_reads_it(lines: list[str], end: str, first_line: int) -> None:
+    def read(flat: bool) -> tuple[Any, ...]:
+        with pytest.MonkeyPatch.context() as patch:
+            if not flat:
+                patch.setattr(yaml_value._YamlReader, "_read_flat", lambda self, text: False)
+            found = read_yaml("\n".join(lines) + end, first_line=first_line)
+        places = () if found.problems else tuple(found.locate((key,)) for key in found.value or () if lines)
+        return found.value, found.problems, found.depth, found.problems or (found.locate(()), places)
+
+    assert read(True) == read(False)
+
+
+def test_a_flat_text_loads_no_yaml() -> None:
+    code = (
+        "import sys; from ordain.documents.yaml import read_yaml\n"
+        "assert read_yaml('path: build/a.json\\ncontent: \"{}\"\\n').value == {'path': 'build/a.json', 'content': '{}'}\n"
+        "print('yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.text.limit import DEPTH_MAX, string_fault
@@ -40,6 +40,10 @@ _AMBIGUOUS = compile_later(
 )
 _COMMENT = compile_later(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
 _LINE_SEPARATOR = compile_later("[\u2028\u2029]")
+_FLAT_LINE = compile_later(
+    r"""([A-Za-z_][A-Za-z0-9_]{0,63}):[ ](?:([A-Za-z0-9_./][A-Za-z0-9_./-]*)|"([ !#-\[\]-~]*)"|'([ -&(-~]*)')"""
+)
+"""A key and a short value on one line, which YAML reads in one way only."""
 
 
 def _loader() -> Any:
@@ -120,6 +124,25 @@ class _Sequence:
         self.mark = mark
 
 
+class _FlatMark(NamedTuple):
+    """Where a part of a flat text begins, counted as YAML's parser counts."""
+
+    line: int
+    column: int
+
+
+class _FlatEvent(NamedTuple):
+    """A scalar of a flat text, with what is asked of an event of YAML's parser."""
+
+    value: str
+    style: str | None
+    start_mark: _FlatMark
+
+
+_QUOTES = (None, None, None, '"', "'")
+"""The quote around a value, by the group of the pattern that it is in."""
+
+
 class _YamlReader:
     """One pass over the events with a stack of open containers."""
 
@@ -134,6 +157,30 @@ class _YamlReader:
         self._documents = 0
 
     def read(self, text: str) -> None:
+        if not self._read_flat(text):
+            self._parse(text)
+
+    def _read_flat(self, text: str) -> bool:
+        """Read a text that is one mapping of keys to short values, as most arguments are, and load no YAML for it;
+        false, and nothing is read, where the text is anything else."""
+        lines = text.removesuffix("\n").split("\n")
+        found = [match for line in lines if (match := _FLAT_LINE.fullmatch(line)) is not None]
+        if len(found) < len(lines):
+            return False
+        start = _FlatEvent("", None, _FlatMark(0, 0))
+        self._open.append(_OpenMapping(self._mark(start)))
+        self.depth = 1
+        for line, match in enumerate(found):
+            kind = match.lastindex or 0
+            quote = _QUOTES[kind]
+            self._put_scalar(_FlatEvent(match[1], None, _FlatMark(line, 0)))
+            self._put_scalar(_FlatEvent(match[kind], quote, _FlatMark(line, match.start(kind) - len(quote or ""))))
+            if len(self.problems) >= PROBLEMS_MAX:
+                return True
+        self._put(self._open.pop().value, start)
+        return True
+
+    def _parse(self, text: str) -> None:
         import yaml
 
         try:
@@ -188,7 +235,7 @@ class _YamlReader:
         if event.tag is not None:
             self._add("E_YAML_TAG", f"`{event.tag}` is a tag.", event, "Delete it; quote the value if it is text.")
 
-    def _put_scalar(self, event: yaml.ScalarEvent) -> None:
+    def _put_scalar(self, event: yaml.ScalarEvent | _FlatEvent) -> None:
         """Put a scalar where it belongs; a key is text by the same rule that makes a value text."""
         wants_key = bool(self._open) and isinstance(self._open[-1], _OpenMapping) and self._open[-1].wants_key
         before = len(self.problems)
@@ -198,7 +245,7 @@ class _YamlReader:
             self._add("E_DOC_SYNTAX", f"The key `{event.value}` is not text.", event, f'Write "{event.value}".')
         self._put(value, event)
 
-    def _put(self, value: Any, event: yaml.Event) -> None:
+    def _put(self, value: Any, event: yaml.Event | _FlatEvent) -> None:
         if not self._open:
             self.value = value
             return
@@ -214,7 +261,7 @@ class _YamlReader:
             if container.key is not None:
                 container.value[container.key] = value
 
-    def _check_key(self, container: _OpenMapping, key: Any, event: yaml.Event) -> None:
+    def _check_key(self, container: _OpenMapping, key: Any, event: yaml.Event | _FlatEvent) -> None:
         if isinstance(key, list | dict):
             self._add("E_DOC_SYNTAX", "A list or mapping stands where a key should be.", event)
         elif isinstance(key, str) and key in container.value:
@@ -222,7 +269,7 @@ class _YamlReader:
         elif isinstance(key, str):
             container.mark.inside[key] = Mark(*self._position(event))
 
-    def _mark(self, event: yaml.Event) -> Mark:
+    def _mark(self, event: yaml.Event | _FlatEvent) -> Mark:
         """The mark of the node that starts here: that of its key in a mapping, its own elsewhere."""
         container = self._open[-1] if self._open else None
         if isinstance(container, _OpenMapping):
@@ -234,7 +281,7 @@ class _YamlReader:
             container.mark.inside[len(container.value)] = mark
         return mark
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+    def _scalar(self, event: yaml.ScalarEvent | _FlatEvent) -> Any:
         spelling: str = event.value
         fault = string_fault(spelling)
         if fault:
@@ -249,7 +296,7 @@ class _YamlReader:
             return None
         return self._plain(spelling, event)
 
-    def _plain(self, spelling: str, event: yaml.ScalarEvent) -> Any:
+    def _plain(self, spelling: str, event: yaml.ScalarEvent | _FlatEvent) -> Any:
         shown = spelling if len(spelling) <= 32 else spelling[:29] + "…"
         quote = f"If it is text, quote it: '{shown}'."
         if _NO_NUMBER.fullmatch(spelling):
@@ -282,11 +329,11 @@ class _YamlReader:
         code = "E_DOC_CONTROL_CHARACTER" if "invalid Unicode character escape" in reason else "E_DOC_SYNTAX"
         self.problems.add(code, f"This is not YAML: {reason}.", line=self.first_line + line, column=column)
 
-    def _add(self, code: str, detail: str, event: yaml.Event, *hints: str) -> None:
+    def _add(self, code: str, detail: str, event: yaml.Event | _FlatEvent, *hints: str) -> None:
         line, column = self._position(event)
         self.problems.add(code, detail, *hints, line=line, column=column)
 
-    def _position(self, event: yaml.Event) -> tuple[int, int]:
+    def _position(self, event: yaml.Event | _FlatEvent) -> tuple[int, int]:
         mark = event.start_mark
         return (self.first_line + mark.line, mark.column + 1) if mark else (self.first_line, 1)
 
