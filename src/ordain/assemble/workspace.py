@@ -8,38 +8,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ordain.adapters.agents.local import LocalAgents
-from ordain.adapters.ledger.backup import FileArchive
-from ordain.adapters.ledger.database import Reserve
-from ordain.adapters.ledger.empty import EmptyLedger
-from ordain.adapters.ledger.lock import FileWriterLock
-from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.host import LocalHost
-from ordain.adapters.process.outside import CommandNotifier
-from ordain.adapters.process.process import end_executors, weaknesses
-from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
-from ordain.adapters.state.client_token import FileClients
+from ordain.adapters.process.process import weaknesses
 from ordain.adapters.state.directory import (
     check_state_directory,
     state_directory,
     state_path,
     workspace_directory,
 )
-from ordain.adapters.state.keys import FileKeyring
-from ordain.adapters.state.note_shelf import FileNotes
-from ordain.adapters.state.sighting_log import SightingLog
-from ordain.adapters.state.stop_file import StopFiles
-from ordain.adapters.step_channel.channel import PipeDoors
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.tools.python import Call, Handler, PythonHandlers
 from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
 from ordain.adapters.workspace.clock import RandomIds, WallClock
-from ordain.adapters.workspace.copies import WorkspaceCopies, WorkspaceStepLogs
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import LEDGER, find_workspace, ledger_of, real_directory, state_paths
-from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.app.app import App
 from ordain.core.approval.approval import WorkspaceIdentity
@@ -47,13 +32,16 @@ from ordain.core.run.event import WorkspaceOpened
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.agent import StepDoor
-from ordain.ports.ledger import Former, Ledger, LedgerAccess
+from ordain.ports.ledger import Former, LedgerAccess
 from ordain.ports.machine import Clients
 from ordain.ports.ports import Ports
 from ordain.records.records import WORKSPACE_STREAM, Records
 
 if TYPE_CHECKING:
     from ordain.adapters.ledger.sqlite import SqliteLedger
+    from ordain.assemble.adapters import Adapters
+
+T = TypeVar("T")
 
 
 def open_workspace(
@@ -105,46 +93,46 @@ def _open(
     def shelf() -> Path:
         return workspace_directory(state_directory(os.environ, workspace), workspace)
 
-    def open_ledger() -> Ledger:
-        return _sqlite().open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
-
-    def empty_ledger() -> Ledger:
-        state_directory(os.environ, workspace)  # refused where a real one would be
-        return EmptyLedger()
-
     boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools, alone=alone)
+
+    @cache
+    def adapters() -> Adapters:
+        from ordain.assemble.adapters import Adapters  # lint and others only look
+
+        return Adapters(workspace, shelf, boot_id, alone=alone)
+
     if taken := sources.registered().keys() & toolbox.definitions().keys():
         raise ValueError(f"two tools are called {min(taken)}")
     ports = Ports(
         ledger=LedgerAccess(
-            open_ledger,
+            lambda: adapters().ledger(),
             exists=lambda: ledger_of(workspace) is not None,
-            empty=empty_ledger,
+            empty=lambda: adapters().empty_ledger(),
             former=cache(lambda: _former_ledger(workspace)),
         ),
         workspace=DirectoryWorkspace(workspace),
-        protection=ProtectedFiles(workspace),
+        protection=_later(lambda: adapters().protection()),
         expressions=Cel,
-        shell=BashShell(workspace, room=shelf, alone=alone),
+        shell=_later(lambda: adapters().shell()),
         toolbox=toolbox,
         handlers=PythonHandlers(handlers, workspace, alone=alone),
         sources=sources,
         agents=LocalAgents(workspace, agents),
-        doors=PipeDoors(),
+        doors=_later(lambda: adapters().doors()),
         clock=WallClock(boot_id),
         ids=RandomIds(),
-        lock=FileWriterLock(shelf, boot_id),
-        keyring=FileKeyring(lambda: state_directory(os.environ, workspace)),
-        notifier=CommandNotifier(workspace),
-        copies=WorkspaceCopies(workspace),
-        logs=WorkspaceStepLogs(workspace),
+        lock=_later(lambda: adapters().lock()),
+        keyring=_later(lambda: adapters().keyring()),
+        notifier=_later(lambda: adapters().notifier()),
+        copies=_later(lambda: adapters().copies()),
+        logs=_later(lambda: adapters().logs()),
         secrets=KnownSecrets(),
-        archive=FileArchive(lambda: shelf() / LEDGER, lambda path: _sqlite().open(path)),
-        sightings=SightingLog(shelf),
-        notes=FileNotes(shelf),
-        stop_switch=StopFiles(workspace, boot_id, end_executors),
+        archive=_later(lambda: adapters().archive()),
+        sightings=_later(lambda: adapters().sightings()),
+        notes=_later(lambda: adapters().notes()),
+        stop_switch=_later(lambda: adapters().stop_switch()),
         host=LocalHost(workspace),
-        sandbox=BubblewrapSandbox(workspace, *state_paths(), room=shelf, alone=alone),
+        sandbox=_later(lambda: adapters().sandbox()),
         weaknesses=weaknesses(),
         pid=os.getpid(),
         boot_id=boot_id,
@@ -161,6 +149,8 @@ def make_state(workspace: str | None) -> None:
 
 def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
+    from ordain.adapters.state.client_token import FileClients  # only what serves or changes clients asks
+
     path = Path(workspace)
     return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
 
@@ -220,6 +210,20 @@ def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
                 ledger.let_go()
                 if first is not None and isinstance(first.event, WorkspaceOpened):
                     yield path, first.event.workspace
+
+
+class _Later:
+    """An adapter that is made when it is first asked something."""
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._made = cache(make)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._made(), name)
+
+
+def _later(make: Callable[[], T]) -> T:
+    return cast("T", _Later(make))
 
 
 def _sqlite() -> type[SqliteLedger]:

@@ -8,7 +8,6 @@ connection is cut when the call is cancelled.
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -24,6 +23,7 @@ from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.ports.tool import ToolResult
 
 if TYPE_CHECKING:
+    import socket
     from concurrent.futures import ThreadPoolExecutor
 
 CONNECT_S = 30.0
@@ -109,6 +109,8 @@ class _Wire:
         with self._lock:
             self._cut = True
             if self._held is not None:
+                import socket
+
                 with contextlib.suppress(OSError):
                     self._held.shutdown(socket.SHUT_RDWR)
 
@@ -119,6 +121,8 @@ class _Wire:
 
     def connect(self, address: Address) -> socket.socket:
         """A connection to the first of a server's addresses that answers."""
+        import socket  # few commands fetch anything
+
         failure = OSError("it has no address")
         for family, kind, protocol, _, where in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
             connection = socket.socket(family, kind, protocol)

@@ -12,12 +12,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Any, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints, overload
 
 import msgspec
 
@@ -29,6 +28,11 @@ from ordain.core.policy.program import module_files, sealed_modules
 from ordain.core.text.problem import Refused, refuse
 from ordain.core.text.schema import understood
 from ordain.ports.tool import ToolResult
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # a loader is whatever has its methods, and importing that class loads ten modules
 
 # --- Python calls ----------------------------------------------------------------------------------------------------
 # Calling Python that others wrote: so that nothing goes on behind anybody's back, and what it gives back as JSON can
@@ -314,7 +318,7 @@ def _definition(name: str, handler: Handler) -> ToolDefinition:
 # by what such code imports.
 
 
-class _Finder(MetaPathFinder, Loader):
+class _Finder(Loader):
     """Finds the modules whose text a person trusted, and refuses every other one that lies in a guarded workspace."""
 
     def __init__(self) -> None:
@@ -333,6 +337,9 @@ class _Finder(MetaPathFinder, Loader):
             for place in filter(None, (place_of(spec, workspace) for workspace in self.workspaces)):
                 raise ImportError(f"`{name}` is {place}, in the workspace, where any step can change it")
         return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """As Python makes every module."""
 
     def exec_module(self, module: ModuleType) -> None:
         file, text, _ = self.modules[module.__name__]

@@ -12,7 +12,6 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from ordain.core.text.limit import FORBIDDEN, number_fault
@@ -244,6 +243,8 @@ def _wrong_number(schema: Mapping[str, Any], value: float, place: str) -> Iterat
         if name in schema and is_beyond(value, schema[name]):
             yield f"{place} should be {words} {schema[name]}"
     if "multipleOf" in schema:
+        from fractions import Fraction  # hardly any schema asks
+
         step = schema["multipleOf"]
         finite = isinstance(value, int) or math.isfinite(value)
         # Of the numbers as they are written, for no float is 0.1.
