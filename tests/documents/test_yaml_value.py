@@ -266,7 +266,7 @@ def test_a_flat_text_is_read_as_yaml_reads_it(lines: list[str], end: str, first_
 def test_a_flat_text_loads_no_yaml() -> None:
     code = (
         "import sys; from ordain.documents.yaml import read_yaml\n"
-        "assert read_yaml('path: build/a.json\\ncontent: \"{}\"\\n').value == {'path': 'build/a.json', 'content': '{}'}\n"
+        "assert read_yaml('path: a.json\\ncontent: \"{}\"\\n').value == {'path': 'a.json', 'content': '{}'}\n"
         "print('yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

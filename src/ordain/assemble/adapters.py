@@ -15,6 +15,7 @@ from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.outside import CommandNotifier
 from ordain.adapters.process.process import end_executors
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
+from ordain.adapters.state.client_token import FileClients
 from ordain.adapters.state.directory import state_directory
 from ordain.adapters.state.keys import FileKeyring
 from ordain.adapters.state.note_shelf import FileNotes
@@ -26,7 +27,7 @@ from ordain.adapters.workspace.locate import LEDGER, state_paths
 from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.ports.agent import Doors
 from ordain.ports.ledger import Archive, Ledger, Sightings
-from ordain.ports.machine import Keyring, Notifier, StopSwitch, WriterLock
+from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.workspace import Copies, Protection, StepLogs
 
@@ -37,6 +38,14 @@ class Adapters:
     def __init__(self, workspace: Path, room: Callable[[], Path], boot_id: str, *, alone: bool) -> None:
         """`room` is the directory where the record of the workspace is kept, made when asked for."""
         self._workspace, self._room, self._boot_id, self._alone = workspace, room, boot_id, alone
+
+    @staticmethod
+    def open_to_look(path: Path) -> SqliteLedger:
+        return SqliteLedger.open_to_look(path)
+
+    @staticmethod
+    def clients(directory: Callable[[], Path]) -> Clients:
+        return FileClients(directory)
 
     def ledger(self) -> Ledger:
         return SqliteLedger.open(self._room() / LEDGER, reserve=Reserve(self._room() / "reserve"))

@@ -38,7 +38,6 @@ from ordain.ports.ports import Ports
 from ordain.records.records import WORKSPACE_STREAM, Records
 
 if TYPE_CHECKING:
-    from ordain.adapters.ledger.sqlite import SqliteLedger
     from ordain.assemble.adapters import Adapters
 
 T = TypeVar("T")
@@ -97,9 +96,7 @@ def _open(
 
     @cache
     def adapters() -> Adapters:
-        from ordain.assemble.adapters import Adapters  # lint and others only look
-
-        return Adapters(workspace, shelf, boot_id, alone=alone)
+        return _adapters()(workspace, shelf, boot_id, alone=alone)
 
     if taken := sources.registered().keys() & toolbox.definitions().keys():
         raise ValueError(f"two tools are called {min(taken)}")
@@ -149,10 +146,8 @@ def make_state(workspace: str | None) -> None:
 
 def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
-    from ordain.adapters.state.client_token import FileClients  # only what serves or changes clients asks
-
     path = Path(workspace)
-    return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
+    return _adapters().clients(lambda: workspace_directory(state_directory(os.environ, path), path))
 
 
 def has_door() -> bool:
@@ -190,7 +185,7 @@ def _former_ledger(workspace: Path) -> Former | None:
 
 def _governing(path: Path) -> bool:
     """Whether somebody trusted a configuration or enrolled a key in this ledger."""
-    ledger = _sqlite().open_to_look(path)
+    ledger = _adapters().open_to_look(path)
     try:
         # Whether it was signed as it should be is looked at when it is used.
         state = Records(ledger).workspace(lambda *said: True)
@@ -205,7 +200,7 @@ def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
         for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
             check_state_directory(state)
             with suppress(Refused):
-                ledger = _sqlite().open_to_look(path)
+                ledger = _adapters().open_to_look(path)
                 first = next(iter(ledger.read(WORKSPACE_STREAM)), None)
                 ledger.let_go()
                 if first is not None and isinstance(first.event, WorkspaceOpened):
@@ -226,10 +221,10 @@ def _later(make: Callable[[], T]) -> T:
     return cast("T", _Later(make))
 
 
-def _sqlite() -> type[SqliteLedger]:
-    from ordain.adapters.ledger.sqlite import SqliteLedger  # apsw is not needed for linting
+def _adapters() -> type[Adapters]:
+    from ordain.assemble.adapters import Adapters  # lint and others only look at documents
 
-    return SqliteLedger
+    return Adapters
 
 
 def _governed(nearest: Path) -> Path:
