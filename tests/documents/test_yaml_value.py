@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ordain.documents import yaml as yaml_value
 from ordain.documents.json import read_json
-from ordain.documents.yaml import read_yaml
+from ordain.documents.yaml import FLAT_LINE, read_yaml
 
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)
@@ -232,35 +232,42 @@ def test_json_reads_the_same_as_yaml(value: Any) -> None:
 
 # --- Flat texts ------------------------------------------------------------------------------------------------------
 
-_WORD = st.sampled_from(
-    ["a", "y", "true", "null", "1", "1.10", "007", ".5", "1e3", "0x1f", "2024-01-02", ".inf", "---"]
+_WORDS = [
+    "a",
+    "y",
+    "true",
+    "null",
+    "1",
+    "1.10",
+    "007",
+    ".5",
+    "1e3",
+    "0x1f",
+    "2024-01-02",
+    ".inf",
+    "...",
+    "a.b/c-d",
+    "-a",
+]
+_VALUE = st.one_of(
+    st.sampled_from(_WORDS),
+    st.text("ab/.-_19", max_size=6),
+    st.text("ab \"'\\#:{}[]é\t", max_size=6).map('"{}"'.format),
+    st.text("ab \"'\\#:{}[]é\t", max_size=6).map("'{}'".format),
 )
-_LINE = st.one_of(
-    st.tuples(
-        st.sampled_from(["a", "b", "true", "y", "null", "_", "A1", "é", "a b", "1", "x" * 70]),
-        st.sampled_from([": ", ":", ":  ", " : ", ":\t"]),
-        st.one_of(
-            _WORD,
-            st.text("ab/.-_19", max_size=6),
-            st.text("ab \"'\\#:{}[]é\t", max_size=6).map('"{}"'.format),
-            st.text("ab \"'\\#:{}[]é\t", max_size=6).map("'{}'".format),
-        ),
-    ).map("".join),
-    st.text("ab: -#'\"", max_size=6),
-)
+_KEY = st.sampled_from(["a", "b", "true", "y", "null", "_", "A1", "x" * 64, "x" * 65])
 
 
-@given(st.lists(_LINE, min_size=1, max_size=5), st.sampled_from(["", "\n", "\n\n", " ", "\r\n"]), st.integers(1, 3))
-def test_a_flat_text_is_read_as_yaml_reads_it(lines: list[str], end: str, first_line: int) -> None:
-    def read(flat: bool) -> tuple[Any, ...]:
-        with pytest.MonkeyPatch.context() as patch:
-            if not flat:
-                patch.setattr(yaml_value._YamlReader, "_read_flat", lambda self, text: False)
-            found = read_yaml("\n".join(lines) + end, first_line=first_line)
-        places = () if found.problems else tuple(found.locate((key,)) for key in found.value or () if lines)
-        return found.value, found.problems, found.depth, found.problems or (found.locate(()), places)
-
-    assert read(True) == read(False)
+@given(st.lists(st.tuples(_KEY, _VALUE), min_size=1, max_size=4), st.sampled_from(["", "\n"]), st.integers(1, 3))
+def test_a_flat_text_is_read_as_yaml_reads_it(pairs: list[tuple[str, str]], end: str, first_line: int) -> None:
+    text = "\n".join(f"{key}: {value}" for key, value in pairs)
+    flat, whole = read_yaml(text + end, first_line=first_line), read_yaml(f"{text}\n# YAML", first_line=first_line)
+    assert (flat.problems == ()) is (whole.problems == ())
+    if all(FLAT_LINE.fullmatch(line) for line in text.split("\n")):
+        assert (flat.value, flat.problems, flat.depth) == (whole.value, whole.problems, whole.depth)
+        assert flat.problems or [flat.locate((key,)) for key in flat.value] == [
+            whole.locate((key,)) for key in whole.value
+        ]
 
 
 def test_a_flat_text_loads_no_yaml() -> None:

@@ -40,7 +40,7 @@ _AMBIGUOUS = compile_later(
 )
 _COMMENT = compile_later(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
 _LINE_SEPARATOR = compile_later("[\u2028\u2029]")
-_FLAT_LINE = compile_later(
+FLAT_LINE = compile_later(
     r"""([A-Za-z_][A-Za-z0-9_]{0,63}):[ ](?:([A-Za-z0-9_./][A-Za-z0-9_./-]*)|"([ !#-\[\]-~]*)"|'([ -&(-~]*)')"""
 )
 """A key and a short value on one line, which YAML reads in one way only."""
@@ -164,7 +164,7 @@ class _YamlReader:
         """Read a text that is one mapping of keys to short values, as most arguments are, and load no YAML for it;
         false, and nothing is read, where the text is anything else."""
         lines = text.removesuffix("\n").split("\n")
-        found = [match for line in lines if (match := _FLAT_LINE.fullmatch(line)) is not None]
+        found = [match for line in lines if (match := FLAT_LINE.fullmatch(line)) is not None]
         if len(found) < len(lines):
             return False
         start = _FlatEvent("", None, _FlatMark(0, 0))
