@@ -26,7 +26,7 @@ from ordain.adapters.workspace.copies import WorkspaceCopies, WorkspaceStepLogs
 from ordain.adapters.workspace.locate import LEDGER, state_paths
 from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.ports.agent import Doors
-from ordain.ports.ledger import Archive, Ledger, Sightings
+from ordain.ports.ledger import Archive, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.workspace import Copies, Protection, StepLogs
