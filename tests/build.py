@@ -33,6 +33,7 @@ def step(
     idempotent: bool | None = None,
     proof: Literal["red-then-green"] | None = None,
     protect: tuple[str, ...] = (),
+    happened: str | None = None,
 ) -> Step:
     """A step; without `run`, `tool` or `action` it runs `do NAME`. `needs=None` means what a reader makes of
     nothing written."""
@@ -50,6 +51,7 @@ def step(
         idempotent=idempotent,
         proof=proof,
         protect=protect,
+        happened=happened,
     )
 
 

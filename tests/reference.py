@@ -24,6 +24,7 @@ from tests.words import (
     ContractInconclusive,
     ContractSeen,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtReferred,
     DoubtSettled,
@@ -452,8 +453,13 @@ def _note(run: Standing, event: RunEvent) -> None:
             one.state = "passed"
         case DoubtFound(settle=settle):
             one.state, one.settle = "in_doubt", settle
-        case DoubtReferred():
+        case DoubtReferred(settle=settle):
+            one.settle = settle
+        case DoubtChecked(step=name, to=to) if to == "in_doubt":
             one.settle = Settlement.PERSON
+        case DoubtChecked(step=name, to=to):
+            one.settle = None
+            run.leave(name, to.value)
         case DoubtSettled(step=name, to=to):
             one.settle = None
             run.leave(name, to.value)
@@ -629,6 +635,15 @@ def _check_step_event(
             assert settle is wanted, f"{step.id} is settled by {settle}"
         case DoubtReferred(evidence=evidence):
             assert one.settle is Settlement.CONTRACT and evidence is not None
+        case DoubtChecked(to=to, evidence=evidence):
+            assert (one.state, one.settle) == ("in_doubt", Settlement.CHECK)
+            assert to == "in_doubt" or (event.read_only and not one.tampered)
+            if to == "pending":
+                tool = definition_of(step.action, tools)
+                assert tool is not None and tool.happened_final and event.final and evidence.verdict == "broken"
+            elif to != "in_doubt":
+                assert evidence.verdict == "held"
+                assert to == ("verifying" if contract_of(step) is not None else "passed")
         case DoubtSettled(to=to, evidence=evidence):
             assert one.state == "in_doubt"
             if to == "passed":
@@ -676,6 +691,7 @@ def doubt_table(step: Step, one: Stand, tools: Mapping[str, ToolDefinition], *, 
         (isinstance(step.action, AcquireLock | ReleaseLock | Ask), Settlement.AGAIN),
         (checkable and one.seen is None, Settlement.AGAIN),
         (checkable and one.seen == "broken" and tool is not None and tool.atomic, Settlement.CONTRACT),
+        ((tool is not None and bool(tool.happened)) or step.happened is not None, Settlement.CHECK),
         (True, Settlement.PERSON),
     ]
     return next(settlement for applies, settlement in rows if applies)

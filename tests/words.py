@@ -163,15 +163,16 @@ _HOMES: dict[str, str] = {
     "ordain.core.run.result": "Missing decoded",
     "ordain.core.run.run_state": "IllegalTransition RunState",
     "ordain.core.run.schedule": """
-        Effect End Gather GiveUp Recheck SettleByContract Start Stop Verify WaitOn Wake decide effect_class
-        looks_first
+        Effect End Gather GiveUp Recheck SettleByCheck SettleByContract Start Stop Verify WaitOn Wake decide
+        effect_class looks_first
     """,
     "ordain.core.run.state": "apply replay",
     "ordain.core.run.step_event": """
         AgentCallFailed AgentCalled AttemptEnded AttemptStarted AttemptWaiting ConditionFalse ContractBroken
-        ContractHeld ContractInconclusive ContractSeen DecisionGiven DoubtFound DoubtReferred DoubtSettled Evidence
-        FallbackEnded FilesProtected GroupKind Outcome PreconditionBroken ProtectedFile Settlement StepApprovalAsked
-        StepKept StepNotKept StepState StepUnfolded Usage Verdict WorkClaimed WorkOffered
+        ContractHeld ContractInconclusive ContractSeen DecisionGiven DoubtChecked DoubtFound DoubtReferred
+        DoubtSettled Evidence FallbackEnded FilesProtected GroupKind Outcome PreconditionBroken ProtectedFile
+        Settlement StepApprovalAsked StepKept StepNotKept StepState StepUnfolded Usage Verdict WorkClaimed
+        WorkOffered
     """,
     "ordain.core.run.topic": "MESSAGE_BYTES_MAX TOPICS_MAX stream_of_topic",
     "ordain.core.run.wait": "stream_of",

@@ -353,7 +353,8 @@ BELONGS = {
     "step_approval_asked step_unfolded attempt_started work_offered work_claimed agent_called agent_call_failed "
     "files_protected protected_changed "
     "contract_seen attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive fallback_ended "
-    "doubt_found doubt_settled doubt_referred budget_reached decision_given run_paused run_finished run_cancelled",
+    "doubt_found doubt_settled doubt_referred doubt_checked budget_reached decision_given run_paused run_finished "
+    "run_cancelled",
     "lock": "lock_taken lock_released",
     "signal": "signal_given",
     "topic": "topic_posted",

@@ -90,6 +90,7 @@ from ordain.core.run.step_event import (
     ContractInconclusive,
     ContractSeen,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtReferred,
     DoubtSettled,
@@ -252,7 +253,7 @@ def lease(now: Instant) -> Lease:
     return Lease(worker="w", until=Instant(now + 1000))
 
 
-KINDS = 43
+KINDS = 48
 """How many events `any_event` tries."""
 
 
@@ -699,6 +700,13 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         ContractInconclusive(step=name, attempt=attempt, evidence=unclear, to=to, aborts=True),
         DoubtFound(step=name, attempt=attempt, settle=Settlement.PERSON, reason="r"),
         DoubtReferred(step=name, attempt=attempt, evidence=unclear, reason="r"),
+        DoubtChecked(step=name, attempt=attempt, evidence=held, reason="r", to=to, read_only=True),
+        DoubtChecked(step=name, attempt=attempt, evidence=held, reason="r", to=to),
+        DoubtChecked(step=name, attempt=attempt, evidence=broken, reason="r", to=to, read_only=True),
+        DoubtChecked(step=name, attempt=attempt, evidence=broken, reason="r", to=to, final=True, read_only=True),
+        DoubtChecked(
+            step=name, attempt=attempt, evidence=broken, reason="r", to=to, tool="pay", final=True, read_only=True
+        ),
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r", evidence=held),
         FallbackEnded(step=name, attempt=attempt, reason="r", to=to),
@@ -798,6 +806,7 @@ def is_part_of(state: RunState, name: StepId, other: StepId) -> bool:
 
 
 ASKING = step("a", action=Ask(question="Which?"), contract="check")
+CHECKED = step("a", tool="pay", contract="check", happened="paid?")
 TASK = step("a", action=Task(task="Do it."), contract="check")
 
 
@@ -842,10 +851,13 @@ def states() -> Iterator[RunState]:
     offered, persons = offering("coder"), offering("reviewer")
     claimed = [*offered, WorkClaimed(step=name, attempt=1, lease=lease(Instant(0)))]
     tasks = [started, offered, claimed, persons, [*persons, AttemptWaiting(step=name, attempt=1, reason="r")]]
+    asked = DoubtFound(step=name, attempt=1, settle=Settlement.CHECK, reason="r")
     each = replace(ASKING, for_each=ForEach(source="${list.output}", max=3))
     for one, histories in (
         (ASKING, simple),
         (TASK, tasks),
+        (CHECKED, [[*started, asked]]),
+        (replace(CHECKED, verification=None), [[*started, asked]]),
         (replace(ASKING, action=nested), holding),
         (each, repeated),
     ):

@@ -170,6 +170,7 @@ FIELDS: dict[str, Callable[[str], Plan]] = {
     "protect": lambda text: plan(step(protect=(text, "a"))),
     "writes": lambda text: plan(step(writes=("a", text))),
     "inputs": lambda text: plan(step(inputs=("a", text))),
+    "happened": lambda text: plan(step(happened=text or "x")),
     "ask": lambda text: plan(step(on_failure=AskApproval(summary=text))),
     "abort": lambda text: plan(step(on_failure=Retry(max_attempts=2, then=Abort(message=text)))),
     "model": lambda text: plan(step(model=text)),

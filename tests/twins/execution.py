@@ -182,7 +182,9 @@ class ScriptedHandlers:
         self.script: dict[str, ToolResult | Callable[[Any], Awaitable[ToolResult]]] = {}
         self.calls: list[tuple[str, Any, str]] = []
 
-    def register(self, name: str, effect: EffectClass = EffectClass.OPAQUE, *, destructive: bool = False) -> None:
+    def register(
+        self, name: str, effect: EffectClass = EffectClass.OPAQUE, *, destructive: bool = False, **declared: Any
+    ) -> None:
         handler = ToolDefinition(
             name=handler_name(name),
             description=f"The custom action {name}.",
@@ -191,6 +193,7 @@ class ScriptedHandlers:
             destructive=destructive,
             python=f"script:{name}",
             registered=True,
+            **declared,
         )
         self.definitions[handler.name] = handler
 

@@ -20,7 +20,7 @@ from ordain.core.lineage.workspace import Approver, WorkspaceState, trusting
 from ordain.core.lint.settings import list_problems, named_sources
 from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
-from ordain.core.plan.tool import HANDLER, ToolDefinition, ToolSource
+from ordain.core.plan.tool import HANDLER, ToolDefinition, ToolSource, reached
 from ordain.core.plan.value import Instant, PlanId, RunId
 from ordain.core.policy.program import WORKSPACE_WORD
 from ordain.core.policy.ruling import quoted
@@ -477,8 +477,8 @@ class Gate:
             in_force = self._here.snapshot.settings
         except Refused:  # trusting another configuration may be what helps
             return tools
-        trusted = {name: _reached(source) for name, source in in_force.sources.items()}
-        same = {name for name in named_sources(settings) if trusted.get(name) == _reached(settings.sources[name])}
+        trusted = {name: reached(source) for name, source in in_force.sources.items()}
+        same = {name for name in named_sources(settings) if trusted.get(name) == reached(settings.sources[name])}
         # Asked as before, and told of with the effects that the configuration says.
         sources = {name: settings.sources[name] for name in same}
         if self._asked is None or self._asked[0] != sources:
@@ -509,11 +509,6 @@ def _in_workspace(word: str) -> str:
     """A word with its path written from the workspace."""
     option, equals, path = word.partition("=") if word.startswith("-") else ("", "", word)
     return f"{option}{equals}{WORKSPACE_WORD}/{path}".removesuffix("/.").replace("/./", "/")
-
-
-def _reached(source: ToolSource) -> ToolSource:
-    """How a server is reached, without what is said of its effects."""
-    return msgspec.structs.replace(source, effects={}, trust_annotations=False)
 
 
 def given(permission: Permission) -> ApprovalGiven:

@@ -195,6 +195,12 @@ def _policy(value: Any) -> Any:
     return policy
 
 
+def _check(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise Wrong("must be a command for bash that exits 0 (it happened), 1 (it did not) or otherwise (unknown)")
+    return value
+
+
 def _command(value: Any) -> tuple[str, ...]:
     words: tuple[str, ...] = _some_words(value or None)
     return words
@@ -278,6 +284,8 @@ _ACTION_KEYS: dict[str, Reader] = {
     "effect": lambda value: EffectClass(_one_of(_EFFECTS, near=False)(value)),
     "destructive": read_flag,
     "description": _text,
+    "happened": _check,
+    "happened_final": read_flag,
 }
 _SOURCE_KEYS: dict[str, Reader] = {
     "python": _callable,
@@ -289,12 +297,15 @@ _SOURCE_KEYS: dict[str, Reader] = {
     "env": _variables,
     "trust_annotations": read_flag,
     "effects": _effects,
+    "happened": _check,
+    "happened_final": read_flag,
 }
+_HAPPENED = ("happened", "happened_final")
 _SOURCE_KINDS: dict[str, tuple[str, ...]] = {
-    "python": ("files",),
-    "plugin": (),
-    "mcp": ("files", "env", "trust_annotations", "effects"),
-    "url": ("headers", "trust_annotations", "effects"),
+    "python": ("files", *_HAPPENED),
+    "plugin": _HAPPENED,
+    "mcp": ("files", "env", "trust_annotations", "effects", *_HAPPENED),
+    "url": ("headers", "trust_annotations", "effects", *_HAPPENED),
 }
 """What a tool can come from, and the keys that say more about it."""
 
@@ -347,10 +358,16 @@ def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSou
         if len(given) == 1 and name in RESERVED:
             problems.append(_problem(f"has a section [tools.{name}], and `{name}` means something else to policies"))
             continue
-        problems += [_problem(f"tools.{name}{fault}") for fault in _kind_faults(given, values, _SOURCE_KINDS)]
+        faults = (*_kind_faults(given, values, _SOURCE_KINDS), *_final_faults(values))
+        problems += [_problem(f"tools.{name}{fault}") for fault in faults]
         if len(given) == 1:
             found[name] = ToolSource(**values)
     return found
+
+
+def _final_faults(values: Mapping[str, Any]) -> Iterator[str]:
+    if values.get("happened_final") and "happened" not in values:
+        yield ".happened_final says that an answer is final, and no `happened` says who answers"
 
 
 def _actions(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolDefinition]:
@@ -358,6 +375,7 @@ def _actions(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolDef
     for name, values in _named_sections("actions", tree, _ACTION_KEYS, problems):
         if ("command" in tree[name]) == ("python" in tree[name]):
             problems.append(_problem(f"actions.{name} needs exactly one of command, python"))
+        problems += [_problem(f"actions.{name}{fault}") for fault in _final_faults(values)]
         effect = values.setdefault("effect", EffectClass.OPAQUE)
         values.setdefault("description", f"The custom action {name}.")
         # Whoever says that a contract can tell whether it happened says that it does not half happen.

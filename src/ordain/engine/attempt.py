@@ -16,10 +16,21 @@ from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Step, check_of, contract_of
 from ordain.core.plan.refs import literal
 from ordain.core.plan.role import about
+from ordain.core.plan.tool import happened_check
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.event import RunEvent
 from ordain.core.run.result import Missing
-from ordain.core.run.schedule import doubt, ended, judged, looks_first, not_begun, rechecked, settled, wants_proof
+from ordain.core.run.schedule import (
+    answered,
+    doubt,
+    ended,
+    judged,
+    looks_first,
+    not_begun,
+    rechecked,
+    settled,
+    wants_proof,
+)
 from ordain.core.run.step_event import ContractSeen, Evidence, Outcome, Verdict
 from ordain.core.text.problem import Refused
 from ordain.engine.context import RunContext
@@ -27,7 +38,7 @@ from ordain.engine.journal import Report
 from ordain.engine.perform.table import perform_step
 from ordain.engine.shield import Shield
 from ordain.engine.task import TaskPerformer
-from ordain.engine.verify import ask, verify
+from ordain.engine.verify import ask, ask_happened, verify
 from ordain.ports.tool import Lost
 
 
@@ -115,7 +126,22 @@ class Attempts:
 
     async def settle(self, step_id: StepId) -> Report:
         evidence, operand = await self._checked(step_id), await self._operand(step_id)
-        return lambda now: settled(self._state, step_id, evidence, operand)
+        return lambda now: settled(self._state, step_id, evidence, operand, self._run.tools)
+
+    async def ask_check(self, step_id: StepId) -> Report:
+        """Ask the check of a step in doubt, with protected files as they were before the step."""
+        await self._shield.look(step_id)
+        run = self._run
+        check = happened_check(self._state.step(step_id), run.tools)
+        assert check is not None
+        try:
+            step = run.results.step(step_id)
+        except Missing as missing:
+            evidence = self._inconclusive(f"what it refers to is not there: {missing}")
+        else:
+            denied = self._denied(step, check.command)
+            evidence = self._inconclusive(denied) if denied else await ask_happened(run, step, check)
+        return lambda now: answered(self._state, step_id, evidence, run.tools, read_only=run.limits.tier > 0)
 
     async def _checked(self, step_id: StepId) -> Evidence:
         """Look whether a step is done, with protected files as they were before it and after that too: a contract may
@@ -141,9 +167,14 @@ class Attempts:
             return self._inconclusive(f"what it refers to is not there: {missing}")
         contract = contract_of(step)
         assert contract is not None
-        alone = Step(id=step.id, description="", action=RunCommand(command=contract.command), needs=())
+        denied = self._denied(step, contract.command)
+        return self._inconclusive(denied) if denied else await verify(self._run, step)
+
+    def _denied(self, step: Step, command: str) -> str:
+        """What policy denies of a command by which a step is looked at."""
+        alone = Step(id=step.id, description="", action=RunCommand(command=command), needs=())
         denied = self._run.authority.denied(alone)
-        return self._inconclusive(denied.detail) if denied is not None else await verify(self._run, step)
+        return denied.detail if denied is not None else ""
 
     def _inconclusive(self, detail: str) -> Evidence:
         return Evidence(verdict=Verdict.INCONCLUSIVE, duration_ms=0, detail=self._run.sink.text(detail))

@@ -36,6 +36,7 @@ from ordain.core.run.schedule import (
     GiveUp,
     Reach,
     Recheck,
+    SettleByCheck,
     SettleByContract,
     Start,
     Stop,
@@ -208,7 +209,7 @@ class Engine:
 
     def _is_new(self, effect: Effect) -> bool:
         match effect:
-            case Start() | Recheck() | Verify() | SettleByContract() | WaitOn():
+            case Start() | Recheck() | Verify() | SettleByContract() | SettleByCheck() | WaitOn():
                 return effect not in self._under_way
             case Gather() | GiveUp() | Reach() | End():
                 return True
@@ -277,6 +278,8 @@ class Engine:
                 self._begin(effect, self._attempts.verify, step)
             case SettleByContract(step=step):
                 self._begin(effect, self._attempts.settle, step)
+            case SettleByCheck(step=step):
+                self._begin(effect, self._attempts.ask_check, step)
             case WaitOn(step=step):
                 self._begin(effect, self._wait, step)
             case Stop(step=step):

@@ -20,6 +20,7 @@ from ordain.core.plan.condition import Contract, CustomCondition
 from ordain.core.plan.expr import ExpressionError, Expressions
 from ordain.core.plan.model import Step, contract_of
 from ordain.core.plan.refs import as_variable, literal
+from ordain.core.plan.tool import HappenedCheck
 from ordain.core.policy.settings import Limits
 from ordain.core.run.step_event import Evidence, Verdict
 from ordain.core.text.problem import Refused
@@ -30,14 +31,45 @@ from ordain.records.sink import Sink
 
 async def verify(run: RunContext, step: Step) -> Evidence:
     """Run a step's contract once and judge it; only for steps that have one."""
-    contract, shell, sink = contract_of(step), run.ports.shell, run.sink
+    contract, shell = contract_of(step), run.ports.shell
     assert contract is not None
     command = contract_command(step, shell, run.limits, run.mark(step.id))
-    git_head = ""
+    return await _looked(run, command, lambda finished: judge(finished, contract, run.ports.expressions))
+
+
+async def ask_happened(run: RunContext, step: Step, check: HappenedCheck) -> Evidence:
+    """Ask in doubt whether the effect of a step happened. The check gets the step key, which the effect got. A tool's
+    has the network, as its tool does; a step's only where the step has."""
+    names = {"ORDAIN_RUN": run.state.run_id, "ORDAIN_STEP": step.id, "ORDAIN_STEP_KEY": run.state.steps[step.id].key}
+    command = Command(
+        text=check.command,
+        env=_env(step, check.command, run.ports.shell, run.limits) | names,
+        timeout_ms=run.limits.contract_timeout_ms,
+        mark=run.mark(step.id),
+        writes=(),
+        network=bool(check.tool) or step.network is True,
+    )
+    return await _looked(run, command, judge_answer)
+
+
+def judge_answer(finished: Finished) -> tuple[Verdict, str]:
+    """What a check answered: 0, it happened; 1, it did not; everything else is no answer."""
+    verdict, detail = judge(finished, _ANSWERED, _no_patterns)
+    if verdict is Verdict.BROKEN and finished.exit_code != 1:
+        return Verdict.INCONCLUSIVE, detail
+    return verdict, detail
+
+
+def _no_patterns() -> Expressions:
+    raise AssertionError("a check has no pattern")
+
+
+async def _looked(run: RunContext, command: Command, judged: Callable[[Finished], tuple[Verdict, str]]) -> Evidence:
+    sink, git_head = run.sink, ""
     with suppress(Refused):  # nothing where it cannot be told
         git_head = run.ports.workspace.git_head() or ""
-    finished = await shell.run(command)
-    verdict, detail = judge(finished, contract, run.ports.expressions)
+    finished = await run.ports.shell.run(command)
+    verdict, detail = judged(finished)
     output = sink.output(finished.output + finished.errors, finished.output_bytes + finished.errors_bytes)
     return Evidence(
         verdict=verdict,
@@ -47,7 +79,7 @@ async def verify(run: RunContext, step: Step) -> Evidence:
         output_tail=output.tail,
         output_bytes=output.size,
         output_seal=output.seal,
-        command_sha256=_sha256(contract.command),
+        command_sha256=_sha256(command.text),
         env_names=tuple(sorted(command.env)),
         env_seal=sink.seal(canonical_bytes(dict(command.env))),
         git_head=git_head,
@@ -57,18 +89,23 @@ async def verify(run: RunContext, step: Step) -> Evidence:
 def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> Command:
     """The command of a step's contract. It sees the variables of the allow-list, and of its step's those that it names
     itself: no other can change what it proves. It looks, so there is nothing that it may write."""
-    contract, env = contract_of(step), shell.environment(limits.env)
+    contract = contract_of(step)
     assert contract is not None and step.verification is not None
-    env |= {name: as_variable(value) for name, value in literal(shared_variables(step)).items()}
     timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
     return Command(
         text=contract.command,
-        env=env,
+        env=_env(step, contract.command, shell, limits),
         timeout_ms=timeout_ms,
         mark=mark,
         errors_apart=contract.stdout is not None,
         writes=(),
     )
+
+
+def _env(step: Step, text: str, shell: Shell, limits: Limits) -> dict[str, str]:
+    """The variables of the allow-list, and of the step's own those that a command names."""
+    own = literal(shared_variables(step, text))
+    return shell.environment(limits.env) | {name: as_variable(value) for name, value in own.items()}
 
 
 def judge(finished: Finished, contract: Contract, expressions: Callable[[], Expressions]) -> tuple[Verdict, str]:
@@ -93,6 +130,7 @@ def judge(finished: Finished, contract: Contract, expressions: Callable[[], Expr
 
 
 _HELD = (Verdict.HELD, "")
+_ANSWERED = Contract(command="")
 
 
 def _judge_output(finished: Finished, pattern: str, expressions: Callable[[], Expressions]) -> tuple[Verdict, str]:

@@ -20,10 +20,11 @@ from ordain.core.lint.agent import agent_problem
 from ordain.core.lint.tool import unhandled
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import short_id
-from ordain.core.plan.model import PLAN_VERSION, Plan, Step, all_steps, contract_of
+from ordain.core.plan.model import PLAN_VERSION, Plan, Step, all_steps, look_commands
 from ordain.core.plan.tool import (
     SHELL,
     ToolDefinition,
+    declared,
     definition_digest,
     definition_of,
     handler_name,
@@ -190,7 +191,7 @@ class Surroundings:
             if wanted is None or name in wanted:
                 try:
                     said = self.ports.sources.definitions(name, source, secret)
-                    found |= {one: self._clean(tool) for one, tool in said.items()}
+                    found |= {one: declared(self._clean(tool), source) for one, tool in said.items()}
                 except Refused as refused:
                     problems[name] = refused.problems[0]
         own = {**self.ports.sources.registered(), **settings.actions, **self.ports.handlers.registered()}
@@ -296,7 +297,7 @@ class Surroundings:
         steps = list(all_steps(plan))
         used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
         used |= {name: tools[name] for _, names in offered_in(plan, tools) for name in names}
-        if any(contract_of(step) is not None for step in steps):
+        if any(map(look_commands, steps)):
             used[SHELL.name] = SHELL
         agents = self.kept_agents(plan, settings)
         digests = self.ports.workspace.digests(operand_paths(plan, tools, agents.values()), operand_patterns(plan))

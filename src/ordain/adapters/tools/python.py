@@ -76,6 +76,8 @@ class _Declared(msgspec.Struct, frozen=True, kw_only=True):
     effect: EffectClass = EffectClass.OPAQUE
     destructive: bool = False
     atomic: bool = False
+    happened: str = ""
+    happened_final: bool = False
 
 
 @overload
@@ -90,6 +92,8 @@ def tool(
     effect: EffectClass | str = EffectClass.OPAQUE,
     destructive: bool = False,
     atomic: bool = False,
+    happened: str = "",
+    happened_final: bool = False,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -102,11 +106,20 @@ def tool(
     effect: EffectClass | str = EffectClass.OPAQUE,
     destructive: bool = False,
     atomic: bool = False,
+    happened: str = "",
+    happened_final: bool = False,
 ) -> Any:
     """Declare a function as a tool, or with `operation` as one operation of the tool `name`. `effect` says what may be
-    done after a crash; `atomic`, that it never half happens."""
+    done after a crash; `atomic`, that it never half happens; `happened` is a command that is asked in doubt, and
+    `happened_final` says that its "did not" is final."""
     declared = _Declared(
-        name=name, operation=operation, effect=EffectClass(effect), destructive=destructive, atomic=atomic
+        name=name,
+        operation=operation,
+        effect=EffectClass(effect),
+        destructive=destructive,
+        atomic=atomic,
+        happened=happened,
+        happened_final=happened_final and bool(happened),
     )
 
     def mark(marked: Any) -> Any:
@@ -173,6 +186,8 @@ class _PythonTool:
             python=python,
             files=files,
             registered=name is None,
+            happened=declared.happened,
+            happened_final=declared.happened_final,
         )
         for part in called.split(":", 1):
             if not _NAME.fullmatch(part):
@@ -219,7 +234,9 @@ class PythonTools:
             except Refused as refused:
                 return ToolResult(error="F_STEP_FAILED", detail=refused.problems[0].detail)
             found = next((one for one in tools if one.definition.name == definition.name), None)
-        if found is None or found.definition != definition:
+        # Who is asked in doubt may be said by the configuration, and changes nothing about the call.
+        asked = {"happened": definition.happened, "happened_final": definition.happened_final}
+        if found is None or msgspec.structs.replace(found.definition, **asked) != definition:
             return ToolResult(
                 error="F_STEP_FAILED", detail=f"{definition.name} is not here as it was when the run was started"
             )
@@ -259,6 +276,10 @@ class Handler(msgspec.Struct, frozen=True):
     effect: EffectClass | str = EffectClass.OPAQUE
     destructive: bool = False
     description: str = ""
+    happened: str = ""
+    """A command that is asked in doubt whether it happened."""
+    happened_final: bool = False
+    """Whether its "did not" is final."""
 
 
 class PythonHandlers:
@@ -307,6 +328,8 @@ def _definition(name: str, handler: Handler) -> ToolDefinition:
         destructive=handler.destructive,
         python=f"{getattr(call, '__module__', '?')}:{qualified}",
         registered=True,
+        happened=handler.happened,
+        happened_final=handler.happened_final and bool(handler.happened),
     )
 
 

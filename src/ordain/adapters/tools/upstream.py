@@ -20,7 +20,7 @@ import msgspec
 
 from ordain.adapters.process.server import GARBAGE_MAX, LINE_MAX, ServerProcess
 from ordain.adapters.state.directory import state_directory, workspace_directory
-from ordain.core.plan.tool import ToolSource
+from ordain.core.plan.tool import ToolSource, reached
 from ordain.core.text.problem import Refused
 from ordain.core.text.secret import Secret, SecretMissing, filled_secrets
 from ordain.ports.tool import Unreached, Upstream
@@ -74,9 +74,8 @@ class ServerSessions:
 
     def _kept(self, source: ToolSource) -> Path:
         """The file for what is kept of a server, as it is reached: another command is another server."""
-        reached = msgspec.structs.replace(source, effects={}, trust_annotations=False)
         shelf = workspace_directory(state_directory(os.environ, self._workspace), self._workspace)
-        return shelf / "servers" / hashlib.sha256(msgspec.json.encode(reached, order="sorted")).hexdigest()[:32]
+        return shelf / "servers" / hashlib.sha256(msgspec.json.encode(reached(source), order="sorted")).hexdigest()[:32]
 
 
 class _Local:

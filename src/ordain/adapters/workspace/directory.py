@@ -162,6 +162,7 @@ class DirectoryWorkspace:
         survey = Survey(plan)
         contracts = dict.fromkeys(contract.command for _, contract in survey.contracts)
         commands = dict.fromkeys(action.command for _, action in survey.commands)
+        commands |= dict.fromkeys(text for _, text in survey.checks)
         scripts, faults, programs = self._texts(contracts, commands)
         read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)

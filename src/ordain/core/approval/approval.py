@@ -148,13 +148,15 @@ def signed_bytes(approval: Approval) -> bytes:
 
 
 def action_kinds(plan: Plan) -> tuple[str, ...]:
-    """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file`, `contract` …"""
+    """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file`, `contract`, `check` …"""
     kinds = set()
     for step in all_steps(plan):
         kind = action_kind(step.action)
         kinds.add(f"tool:{tool_name(step.action)}" if kind == "tool" else kind)
         if contract_of(step) is not None:
             kinds.add("contract")
+        if step.happened is not None:
+            kinds.add("check")
     return tuple(sorted(kinds))
 
 

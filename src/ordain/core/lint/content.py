@@ -16,7 +16,7 @@ from ordain.core.lint.survey import Facts, Survey, written
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.command import command_of, payload
 from ordain.core.plan.condition import Contract
-from ordain.core.plan.model import NestedPlan, Step, contract_of
+from ordain.core.plan.model import NestedPlan, Step, look_commands
 from ordain.core.plan.role import FieldPart, Handed, PathRead, PathWritten, Prose, Role, Schema, parts, value_with
 from ordain.core.text.confusable import confusable_words
 from ordain.core.text.limit import DEPTH_MAX, STRING_BYTES_MAX, number_fault, string_fault
@@ -127,7 +127,8 @@ def letters(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _for_machines(step: Step) -> tuple[Step, Any, tuple[str, ...]]:
-    commands = tuple(one.command for one in (contract_of(step), command_of(step.action)) if one is not None)
+    command = command_of(step.action)
+    commands = (*look_commands(step), *((command.command,) if command is not None else ()))
     found = parts(step.action, PathRead, PathWritten, Handed, Prose)
     given = [part.value for part in found if _is_for_machines(part)]
     return step, (payload(step.action), given, step.writes, step.protect), commands

@@ -58,9 +58,11 @@ def command_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def contract_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A contract must say something, in words that bash can parse."""
+    """A contract, or a check in doubt, must say something, in words that bash can parse."""
     for step, contract in survey.contracts:
         yield from _syntax(step, "contract", contract.command, facts)
+    for step, text in survey.checks:
+        yield from _syntax(step, "check", text, facts)
 
 
 def _syntax(step: Step, what: str, text: str, facts: Facts) -> Iterator[Problem]:

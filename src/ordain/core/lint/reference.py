@@ -215,6 +215,7 @@ def _texts(survey: Survey) -> Iterator[tuple[Step, str, str]]:
         yield step, "command", command.command
     for step, contract in survey.contracts:
         yield step, "contract", contract.command
+    yield from ((step, "check", text) for step, text in survey.checks)
     tasks = ((step, task) for _, step, task in survey.tasks)
     for step, action in chain(tasks, survey.others):
         yield from ((step, part.what, part.value) for part in parts(action, Prose, CommandText))

@@ -360,7 +360,8 @@ def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
     commands = ((step, (action.command,)) for step, action in survey.commands)
     programs = ((step, program.argv) for step, call in survey.calls if (program := program_of(call)) is not None)
     contracts = ((step, (contract.command,)) for step, contract in survey.contracts)
-    for step, words in chain(commands, programs, contracts):
+    checks = ((step, (text,)) for step, text in survey.checks)
+    for step, words in chain(commands, programs, contracts, checks):
         if any(len(word) > _SURELY_SHORT and _too_long(word) for word in words):
             detail = f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes."
             yield blame_step(step.id, "E_STEP_LIMIT", detail, "Put it into a script file and run that.")

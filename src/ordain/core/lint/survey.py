@@ -118,6 +118,8 @@ class Survey:
         self.tasks: list[tuple[Scope, Step, Task]] = []
         self.others: list[tuple[Step, Action]] = []
         self.contracts: list[tuple[Step, Contract]] = []
+        self.checks: list[tuple[Step, str]] = []
+        """What steps say under `happened`."""
         self.mentions: list[Mention] = []
         self.asked: list[AskedExpression] = []
         self.too_deep: list[Step] = []
@@ -169,6 +171,8 @@ class Survey:
                 self.contracts.append((step, strategy))
             elif isinstance(strategy, CustomCondition):
                 self._ask(scope, step, "the verification", strategy.expression, after=True)
+        if step.happened is not None:
+            self.checks.append((step, step.happened))
         if step.for_each is not None:
             self._take_references(scope, step, step.for_each.source, in_source=True)
         if step.when is not None:

@@ -105,7 +105,8 @@ def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def _uses(survey: Survey) -> Iterator[tuple[Step, str, str | None]]:
     commanding = {id(step) for step, _ in survey.commands}
     yield from ((step, SHELL.name, None) for step, _ in survey.commands)
-    yield from ((step, SHELL.name, None) for step, _ in survey.contracts if id(step) not in commanding)
+    looked_at = {id(step): step for step, _ in (*survey.contracts, *survey.checks)}
+    yield from ((step, SHELL.name, None) for key, step in looked_at.items() if key not in commanding)
     yield from ((step, call.tool, call.operation) for step, call in survey.calls)
     for _, step, task in survey.tasks:
         for entry in task.tools or ():

@@ -98,12 +98,13 @@ def with_payload(action: Action, change: Callable[[Any], Any]) -> Action:
     return replace(action, **{name: change(getattr(action, name))}) if name is not None else action
 
 
-def shared_variables(step: Step) -> dict[str, str]:
-    """The variables of a step's command that its contract names, and therefore sees as well."""
+def shared_variables(step: Step, look: str | None = None) -> dict[str, str]:
+    """The variables of a step's command that its contract, or another `look` at it, names and therefore sees too."""
     contract, command = contract_of(step), command_of(step.action)
-    if contract is None or command is None:
+    text = look if look is not None else contract.command if contract is not None else None
+    if text is None or command is None:
         return {}
-    words = set(_WORD.findall(contract.command))
+    words = set(_WORD.findall(text))
     return {name: value for name, value in command.env.items() if name in words}
 
 

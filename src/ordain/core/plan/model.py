@@ -123,6 +123,8 @@ class Step(Value, frozen=True):
     for_each: ForEach | None = None
     preconditions: tuple[Precondition, ...] = ()
     verification: Verification | None = None
+    happened: str | None = None
+    """A read-only command that says after a crash whether the effect happened: 0 yes, 1 no, anything else unknown."""
     proof: Literal["red-then-green"] | None = None
     protect: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
@@ -207,6 +209,13 @@ def contract_of(step: Step) -> Contract | None:
     if step.verification is not None and isinstance(step.verification.strategy, Contract):
         return step.verification.strategy
     return None
+
+
+def look_commands(step: Step) -> tuple[str, ...]:
+    """The commands by which the harness looks at what a step did: its contract, and its check in doubt."""
+    contract = contract_of(step)
+    looks = (contract.command if contract is not None else None, step.happened)
+    return tuple(one for one in looks if one is not None)
 
 
 def check_of(step: Step) -> Contract | CustomCondition | None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import canonical_bytes, digest
-from ordain.core.plan.model import Action, Plan, all_steps
+from ordain.core.plan.model import Action, Plan, Step, all_steps
 from ordain.core.plan.role import EffectClass, HandlerName, value_with
 from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import closest
@@ -64,6 +64,10 @@ class ToolSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What operations count as, whatever the server says."""
     files: Mapping[str, str] = {}
     """The code of the workspace that it runs: digests by path."""
+    happened: str = ""
+    """A read-only command for bash that says in doubt whether a call with this step key took effect."""
+    happened_final: bool = False
+    """Whether its "did not" is final: nothing that is still under way can take effect later."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +96,19 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The digest of all that its server says of it."""
     registered: bool = False
     """Whether that callable was handed over by the program that uses us, and can be found in no other one."""
+    happened: str = ""
+    """As in `ToolSource`, of this tool."""
+    happened_final: bool = False
+
+
+class HappenedCheck(msgspec.Struct, frozen=True):
+    """Who is asked in doubt whether the effect of a step happened."""
+
+    command: str
+    tool: str = ""
+    """The tool whose registration declares it; empty for the step's own."""
+    final: bool = False
+    """Whether its "did not" may run the step again. A step's own check is never final."""
 
 
 HANDLER = "custom:"
@@ -195,6 +212,26 @@ def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDe
         case _:
             handler = handler_of(action)
             return tools.get(handler_name(handler)) if handler is not None else _own_definition(type(action))
+
+
+def reached(source: ToolSource) -> ToolSource:
+    """How a server is reached, without what a person says of its operations."""
+    return replace(source, effects={}, trust_annotations=False, happened="", happened_final=False)
+
+
+def declared(tool: ToolDefinition, source: ToolSource) -> ToolDefinition:
+    """A tool with the check that its registration declares for all that it does; what only reads is never in doubt."""
+    if not source.happened or tool.effect is EffectClass.READS:
+        return tool
+    return replace(tool, happened=source.happened, happened_final=source.happened_final)
+
+
+def happened_check(step: Step, tools: Mapping[str, ToolDefinition]) -> HappenedCheck | None:
+    """The check that is asked when a step is in doubt: its tool's where that declares one, else the step's own."""
+    tool = definition_of(step.action, tools)
+    if tool is not None and tool.happened:
+        return HappenedCheck(tool.happened, tool.name, tool.happened_final)
+    return HappenedCheck(step.happened) if step.happened is not None else None
 
 
 @cache

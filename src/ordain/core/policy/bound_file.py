@@ -14,7 +14,7 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
 from ordain.core.plan.graph import Order, needs_of
-from ordain.core.plan.model import Plan, Step, all_steps, contract_of, item_name, nested_plan_of
+from ordain.core.plan.model import Plan, Step, all_steps, item_name, look_commands, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of
@@ -84,19 +84,18 @@ def command_texts(steps: Iterable[Step]) -> Iterator[str]:
             yield command.command
         elif program is not None and (text := handed_text(program.argv)) is not None:
             yield text
-        if (contract := contract_of(step)) is not None:
-            yield contract.command
+        yield from look_commands(step)
 
 
 def named_files(step: Step, scripts: Scripts) -> NamedFiles:
-    """What the command, the contract and the `inputs` of a step name."""
+    """What the command, the contract, the check and the `inputs` of a step name."""
     paths: set[str | None] = set()
     unknown: set[str] = set()
     command = command_of(step.action) or program_of(step.action)
     for name, value in command.env.items() if command is not None else ():
         paths.update(_spellings(_written(value, step) or "", ""))
         unknown.update([_MOVED] if name == "CDPATH" else ())
-    for script in (_own_script(step, scripts), _contract_script(step, scripts)):
+    for script in (_own_script(step, scripts), *(scripts.get(text) for text in look_commands(step))):
         if script is None:
             unknown.add(_UNREAD)
             continue
@@ -139,11 +138,6 @@ def _own_script(step: Step, scripts: Scripts) -> Script | None:
         return scripts.get(command.command)
     program = program_of(step.action)
     return argument_script([_written(word, step) for word in program.argv], scripts.get) if program else _NO_SCRIPT
-
-
-def _contract_script(step: Step, scripts: Scripts) -> Script | None:
-    contract = contract_of(step)
-    return scripts.get(contract.command) if contract is not None else _NO_SCRIPT
 
 
 _TEXT = compile_later(r"\0(?:-\w*[ceS]\0|-[cS]|--(?:command|eval|split-string)[=\0])[^\0]*\s")
@@ -233,11 +227,10 @@ class Writes:
 
     def of(self, step: Step) -> tuple[str, ...] | None:
         """The paths and patterns that a step may write; None where it may write anything."""
-        contract: tuple[str, ...] | None = ()
-        if self._tier == 0:  # above it, contracts can write nothing
-            contract = _redirected(_contract_script(step, self._scripts))
-        own = self._own(step)
-        return (*step.writes, *own, *contract) if own is not None and contract is not None else None
+        # Above tier 0, contracts and checks can write nothing.
+        looks = [_redirected(self._scripts.get(text)) for text in look_commands(step)] if self._tier == 0 else []
+        found = [self._own(step), *looks]
+        return (*step.writes, *(path for one in found for path in one or ())) if None not in found else None
 
     def _own(self, step: Step) -> tuple[str, ...] | None:
         action = step.action

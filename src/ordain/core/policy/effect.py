@@ -24,8 +24,8 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `contract`, `write`, `move`, `delete`, `read`, `request` over the network, `call` of a tool that is
-    about none of these, `agent`, `pane`, or `action` for the rest."""
+    """`command`, `contract`, `check` (in doubt, whether it happened), `write`, `move`, `delete`, `read`, `request` over
+    the network, `call` of a tool that is about none of these, `agent`, `pane`, or `action` for the rest."""
     target: str
     """The command, the path, the address, or the name of what is called."""
     tool: str
@@ -35,6 +35,10 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
     """The plan claims that this may be run again after a crash; approving makes it the approver's word."""
     secrets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """The secrets that a call is handed, by their names."""
+    happened: str | msgspec.UnsetType = msgspec.UNSET
+    """The command that its tool has asked in doubt whether it happened."""
+    happened_final: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether that command's "did not" is final, so that the step is run again."""
 
 
 def planned_effects(
@@ -76,10 +80,14 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition], agent: str = "")
             destructive=tool is None or tool.destructive or overwrites,
             claimed_repeatable=claimed and effect is not EffectClass.READS,
             secrets=_secrets(step.action, tool) or msgspec.UNSET,
+            happened=(tool.happened if tool is not None else "") or msgspec.UNSET,
+            happened_final=(tool is not None and tool.happened_final) or msgspec.UNSET,
         )
     contract = contract_of(step)
     if contract is not None:
         yield _shell("contract", step.id, contract.command, claimed=False)
+    if step.happened is not None:
+        yield _shell("check", step.id, step.happened, claimed=False)
 
 
 def _secrets(action: Action, tool: ToolDefinition | None) -> tuple[str, ...]:
@@ -104,6 +112,8 @@ def _kind(action: Action, tool: ToolDefinition | None) -> str:
 
 _OWN_KINDS = {"move": "move", "delete": "delete", "http_request": "request"}
 """Tools of our own whose effect has a word of its own."""
+LOOKS = frozenset(["contract", "check"])
+"""Commands that look at what a step did; they come after what the step does."""
 ABOUT_PATHS = frozenset(["read", "write", "move", "delete"])
 
 

@@ -18,7 +18,7 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, contract_of, item_name, nested_plan_of
+from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, item_name, nested_plan_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.role import EffectClass, Handed, PathRead, PathWritten, parts
 from ordain.core.plan.tool import (
@@ -207,13 +207,12 @@ def subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings
     """Every effect of a plan, in the order of `planned_effects`."""
     understand = reader_of_lines(settings)
     for step, agent in with_agents(plan, settings):
-        first, *contract = effects_of(step, tools, agent)
+        first, *looks = effects_of(step, tools, agent)
         yield _understood(_subject(step, first, tools, agent), _command_text(step.action), understand)
-        for effect in contract:
+        for effect in looks:
             words = _classes(effect) | {effect.tool}
             subject = Subject(effect=effect, words=words, surely=words, paths=(), about_paths=False)
-            check = contract_of(step)
-            yield _understood(subject, check.command if check is not None else None, understand)
+            yield _understood(subject, effect.target, understand)
 
 
 def subject_of_call(

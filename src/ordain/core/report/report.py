@@ -504,6 +504,8 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
         case StepState.PASSED:
             if said is not None:
                 return f"{UNVERIFIED}: {said}{remark}"
+            if record.checked and not contract and record.decided_by is None:
+                return f"{record.how}, settling a doubt after a crash"
             if record.decided_by is not None and evidence is None and outcome is not None:
                 return f"answered by {record.decided_by}: {_line(outcome.output_tail)}"
             if evidence is not None:

@@ -156,6 +156,8 @@ class _RiskSearch:
             self._add("claimed", one, line)
         if (contract := contract_of(step)) is not None:
             self._command(one, contract.command, part="contract")
+        if step.happened is not None:
+            self._command(one, step.happened, part="happened check")
         if step.network:
             self._add("network", one, line)
         for name, sources in decided_later(step).items():

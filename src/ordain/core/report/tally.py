@@ -61,6 +61,7 @@ from ordain.core.run.step_event import (
     ContractInconclusive,
     ContractSeen,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtSettled,
     Evidence,
@@ -535,6 +536,8 @@ class RunTally:
             case DoubtSettled(evidence=evidence, to=to):
                 by = "rule" if evidence is None else "contract"
                 counted["settled"][f"{by}: {'passed' if to is StepState.PASSED else 'run again'}"] += 1
+            case DoubtChecked(to=to) if to is not StepState.IN_DOUBT:
+                counted["settled"][f"check: {'run again' if to is StepState.PENDING else 'happened'}"] += 1
             case DecisionGiven(step=step_id, choice=choice, outcome=outcome):
                 counted["answers"][choice] += 1
                 if outcome is not None and outcome.error is not None:

@@ -99,10 +99,14 @@ class StepRecord(msgspec.Struct):
     """What was offered in this attempt."""
     lease: Lease | None = None
     """Who claimed it, and when its time is over."""
+    key: str = ""
+    """The step key of this attempt, which its effect got."""
     calls: int = 0
     """How many calls its agent has made in this attempt."""
     settle: Settlement | None = None
     """For a step in doubt: how to settle it."""
+    checked: bool = False
+    """Whether a check was asked about this attempt in doubt."""
     how: str = ""
     """How it got where it is, in a few words, when that is not the plain way."""
     decided_by: str | None = None

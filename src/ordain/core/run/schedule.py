@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Step, check_of, contract_of, nested_plan_of
 from ordain.core.plan.role import EffectClass, about
-from ordain.core.plan.tool import ToolDefinition, definition_of
+from ordain.core.plan.tool import ToolDefinition, definition_of, happened_check
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.budget import Held, may_begin, over_at, over_by_now
 from ordain.core.run.consequence import Consequence, after_fallback, consequence, why_aborted
@@ -29,6 +29,7 @@ from ordain.core.run.step_event import (
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
+    DoubtChecked,
     DoubtFound,
     DoubtReferred,
     DoubtSettled,
@@ -43,6 +44,7 @@ from ordain.core.run.step_event import (
     StepState,
     Verdict,
 )
+from ordain.core.run.transition import after_check
 
 # --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
 
@@ -67,6 +69,12 @@ class Verify(msgspec.Struct, frozen=True):
 
 class SettleByContract(msgspec.Struct, frozen=True):
     """Run the contract of a step in doubt, to find out whether its effect happened."""
+
+    step: StepId
+
+
+class SettleByCheck(msgspec.Struct, frozen=True):
+    """Ask the check of a step in doubt whether its effect happened."""
 
     step: StepId
 
@@ -114,7 +122,8 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | GiveUp | Stop | Reach | Wake | End
+Settle = SettleByContract | SettleByCheck
+Effect = Start | Recheck | Verify | Settle | WaitOn | Gather | GiveUp | Stop | Reach | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -122,7 +131,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     if state.finished:
         return ()
     effects: list[Effect] = [
-        SettleByContract(step) for step in state.doubtful if state.steps[step].settle is Settlement.CONTRACT
+        _SETTLED_BY[how](step) for step in state.doubtful if (how := state.steps[step].settle) in _SETTLED_BY
     ]
     verifying = [step for step in state.active if state.steps[step].state is StepState.VERIFYING]
     # Whatever runs, is settled or verified takes a place. More can wait to be verified than there are places, where
@@ -157,6 +166,12 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     if effects or state.active or with_person or state.doubtful or state.escalated or held:
         return tuple(effects)
     return (End("failed" if state.unsatisfied else "completed"),)
+
+
+_SETTLED_BY: dict[Settlement | None, type[Settle]] = {
+    Settlement.CONTRACT: SettleByContract,
+    Settlement.CHECK: SettleByCheck,
+}
 
 
 def _unheld(state: RunState) -> tuple[Sequence[int], Sequence[tuple[Instant, int]]]:
@@ -309,6 +324,7 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
             continue  # the run before gave its locks back; and what became steps of its own is done again as a whole
         # An expression asks about the attempt itself, which there is none of; nobody's word is evidence.
         observed = check_of(step) is None and record.decided_by is None and not isinstance(step.action, Task)
+        observed = observed and not record.checked
         if contract_of(step) is not None or (observed and again_from is not None and person):
             found.append(step.id)
     return tuple(found)
@@ -419,6 +435,8 @@ def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition])
             settle, reason = Settlement.PERSON, "nobody can tell from outside whether it happened"
         case effect:
             assert_never(effect)
+    if settle is Settlement.PERSON and happened_check(step, tools) is not None:
+        settle, reason = Settlement.CHECK, "its check is asked whether it happened"
     return DoubtFound(step=step_id, attempt=record.attempts, settle=settle, reason=reason)
 
 
@@ -430,7 +448,13 @@ def _reached(state: RunState, step_id: StepId) -> bool:
     return not wants_proof(state, step_id) and (record.protected_now or not state.protects(step_id))
 
 
-def settled(state: RunState, step_id: StepId, evidence: Evidence, operand: str | None) -> DoubtSettled | DoubtReferred:
+def settled(
+    state: RunState,
+    step_id: StepId,
+    evidence: Evidence,
+    operand: str | None,
+    tools: Mapping[str, ToolDefinition] = {},
+) -> DoubtSettled | DoubtReferred:
     """The event for a contract that was run to settle a doubt, with what the tool changes as it is now.
 
     Only a sound contract gets here (see `doubt`). A broken one proves nothing by itself: the effect may have happened
@@ -449,4 +473,39 @@ def settled(state: RunState, step_id: StepId, evidence: Evidence, operand: str |
             step=step_id, attempt=record.attempts, to=StepState.PASSED, reason=reason, evidence=evidence
         )
     reason = f"its contract is {evidence.verdict.value}, which does not tell whether it happened"
-    return DoubtReferred(step=step_id, attempt=record.attempts, reason=reason, evidence=evidence)
+    asked = Settlement.CHECK if happened_check(state.step(step_id), tools) is not None else Settlement.PERSON
+    return DoubtReferred(step=step_id, attempt=record.attempts, reason=reason, evidence=evidence, settle=asked)
+
+
+def answered(
+    state: RunState, step_id: StepId, evidence: Evidence, tools: Mapping[str, ToolDefinition], *, read_only: bool
+) -> DoubtChecked:
+    """The event for a check that was asked about a step in doubt. `read_only`: a sandbox kept it from changing the
+    workspace. "It did not" runs the step again only where the tool's registration says that this is final."""
+    check = happened_check(state.step(step_id), tools)
+    assert check is not None
+    verdict = evidence.verdict
+    to = after_check(state, step_id, verdict, final=check.final, read_only=read_only)
+    whose = f"the check of `{check.tool}`" if check.tool else "its check"
+    said = f"{whose} says {_ANSWERS[verdict]}" if verdict is not Verdict.INCONCLUSIVE else f"{whose} does not know"
+    if verdict is Verdict.INCONCLUSIVE and evidence.detail:
+        said += f" ({evidence.detail})"
+    if to is StepState.PENDING:
+        said += ", and that is final; it is run again"
+    elif not read_only:
+        said += "; at trust tier 0 that settles nothing"
+    elif to is StepState.IN_DOUBT and verdict is Verdict.BROKEN:
+        said += ", which may mean not yet"
+    return DoubtChecked(
+        step=step_id,
+        attempt=state.steps[step_id].attempts,
+        evidence=evidence,
+        to=to,
+        reason=said,
+        tool=check.tool,
+        final=check.final,
+        read_only=read_only,
+    )
+
+
+_ANSWERS = {Verdict.HELD: "that it happened", Verdict.BROKEN: "that it did not happen"}

@@ -40,6 +40,7 @@ from ordain.core.run.step_event import (
     ContractInconclusive,
     ContractSeen,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtReferred,
     DoubtSettled,
@@ -72,6 +73,7 @@ from ordain.core.run.transition import (
     after_cannot,
     refuse_answer,
     refuse_blocked,
+    refuse_check,
     refuse_fallback,
     refuse_group,
     refuse_held,
@@ -156,7 +158,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             refuse_held(state, event)
             state.move(event.step, RUNNING)
             _begin(state, event.step, record, at)
-            record.agent, record.agent_why = event.agent, event.why
+            record.agent, record.agent_why, record.key = event.agent, event.why, event.key
         case WorkOffered():
             task = isinstance(state.step(event.step).action, Task)
             if record.state is not RUNNING or record.work is not None or not task:
@@ -273,7 +275,16 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DoubtReferred():
             if record.state is not IN_DOUBT:
                 raise IllegalTransition(f"{event.step} is not in doubt")
-            record.settle, record.evidence, record.how = Settlement.PERSON, event.evidence, event.reason
+            if event.settle not in (Settlement.PERSON, Settlement.CHECK):
+                raise IllegalTransition(f"the doubt about {event.step} is referred to nobody")
+            record.settle, record.evidence, record.how = event.settle, event.evidence, event.reason
+        case DoubtChecked():
+            refuse_check(state, event)
+            record.evidence, record.checked, record.how = event.evidence, True, event.reason
+            record.settle = Settlement.PERSON
+            if event.to is not IN_DOUBT:
+                record.settle, record.ended_at = None, at
+                _again(state, event.step, event.to)
         case DoubtSettled():
             if event.to is PASSED:
                 refuse_tampered(state, event.step)
@@ -396,7 +407,7 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
         record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
-    record.seen_before, record.operand_before = None, None
+    record.seen_before, record.operand_before, record.checked = None, None, False
     record.protected_now, record.tampered, record.fell_back = False, (), ""
     record.work, record.lease, record.calls = None, None, 0
     record.started_at, record.ended_at, record.how, record.decided_by, record.said = at, None, "", None, ""

@@ -45,6 +45,8 @@ class Settlement(StrEnum):
     """Running it again does no harm."""
     CONTRACT = "contract"
     """Its contract can tell."""
+    CHECK = "check"
+    """A check that the tool or the step declares is asked first."""
     PERSON = "person"
     """Only a person can say."""
 
@@ -327,10 +329,27 @@ class DoubtSettled(StepFact, frozen=True, tag="doubt_settled"):
 
 
 class DoubtReferred(StepFact, frozen=True, tag="doubt_referred"):
-    """The contract could not settle it; a person is asked."""
+    """The contract could not settle it; a check or a person is asked."""
 
     reason: str
     evidence: Evidence
+    settle: Settlement = Settlement.PERSON
+
+
+class DoubtChecked(StepFact, frozen=True, tag="doubt_checked"):
+    """A check was asked whether the effect of a step in doubt happened. Where its answer settles nothing the step
+    stays in doubt, and a person is asked, who sees it."""
+
+    evidence: Evidence
+    """`held`: it happened; `broken`: it did not; `inconclusive`: the check does not know."""
+    to: StepState
+    reason: str
+    tool: str = ""
+    """The tool whose registration declares the check; empty for the step's own."""
+    final: bool = False
+    """Whether that registration says that "did not" is final."""
+    read_only: bool = False
+    """Whether a sandbox kept it from changing the workspace. If not, its answer settles nothing."""
 
 
 class DecisionGiven(Fact, frozen=True, tag="decision_given"):
@@ -387,5 +406,6 @@ StepEvent = (
     | DoubtFound
     | DoubtSettled
     | DoubtReferred
+    | DoubtChecked
     | DecisionGiven
 )

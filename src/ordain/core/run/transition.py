@@ -6,7 +6,9 @@ Nothing here changes the state. What is refused raises IllegalTransition.
 from __future__ import annotations
 
 from ordain.core.plan.actions.task import Task
+from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import check_of, nested_plan_of
+from ordain.core.plan.tool import COMMANDS, tool_name
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import CANNOT, DONE
 from ordain.core.run.prompt import AGENT_CANNOT
@@ -23,6 +25,7 @@ from ordain.core.run.step_event import (
     ContractInconclusive,
     ContractSeen,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtReferred,
     DoubtSettled,
@@ -30,12 +33,14 @@ from ordain.core.run.step_event import (
     FilesProtected,
     GroupKind,
     PreconditionBroken,
+    Settlement,
     StepApprovalAsked,
     StepEvent,
     StepKept,
     StepNotKept,
     StepState,
     StepUnfolded,
+    Verdict,
     WorkClaimed,
     WorkOffered,
 )
@@ -75,6 +80,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, FallbackEnded): frozenset({VERIFYING, FAILED, SKIPPED, ESCALATED, CANCELLED}),
     (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
     (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
+    (IN_DOUBT, DoubtChecked): frozenset({VERIFYING, PASSED, PENDING, IN_DOUBT}),
     (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
     (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
 }
@@ -174,6 +180,32 @@ def refuse_answer(state: RunState, event: DecisionGiven) -> None:
         raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
     if after in (VERIFYING, PASSED):
         refuse_tampered(state, event.step)
+
+
+def after_check(state: RunState, step_id: StepId, verdict: Verdict, *, final: bool, read_only: bool) -> StepState:
+    """Where the answer of a check takes a step in doubt. It stays there, for a person, wherever that answer could have
+    changed what it is about, or is no more than "not yet"."""
+    checked = check_of(state.step(step_id))
+    if not read_only or state.steps[step_id].tampered:
+        return IN_DOUBT
+    if verdict is Verdict.BROKEN and final:
+        return PENDING
+    if verdict is not Verdict.HELD or isinstance(checked, CustomCondition):  # nobody saw the end it would ask about
+        return IN_DOUBT
+    return VERIFYING if checked is not None else PASSED
+
+
+def refuse_check(state: RunState, event: DoubtChecked) -> None:
+    """Raise IllegalTransition for the answer of a check that nobody had to ask, or that cannot lead where it says."""
+    step = state.step(event.step)
+    if state.steps[event.step].settle is not Settlement.CHECK:
+        raise IllegalTransition(f"no check is asked about {event.step}")
+    known = event.tool == tool_name(step.action) and event.tool not in COMMANDS if event.tool else step.happened
+    if not known or (event.final and not event.tool):
+        raise IllegalTransition(f"{event.step} has no such check")
+    to = after_check(state, event.step, event.evidence.verdict, final=event.final, read_only=event.read_only)
+    if event.to is not to:
+        raise IllegalTransition(f"the check of {event.step} cannot take it to {event.to}")
 
 
 def after_cannot(state: RunState, step_id: StepId) -> StepState:

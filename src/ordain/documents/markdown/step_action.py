@@ -127,6 +127,17 @@ def _env(field: Field, problems: ProblemList) -> dict[str, str] | None:
     return variables
 
 
+def command_value(field: Field, problems: ProblemList) -> str | None:
+    """The value of a field that is a command for bash; lint says so where it is blank."""
+    fence = only_fence(field, problems)
+    if fence is not None and fence.language in _SHELL:
+        return fence.content
+    if fence is not None:
+        return fenced_command(field.name, fence, problems)
+    command = one_line(field, problems)
+    return line_command(field.name, command, field.line, problems) if command is not None else None
+
+
 def fenced_command(name: str, fence: Fence, problems: ProblemList) -> str | None:
     """A command written as a fence: exactly its content."""
     if fence.language not in _SHELL:

@@ -36,6 +36,7 @@ from ordain.documents.markdown.field import (
     words_or_fence,
 )
 from ordain.documents.markdown.scan import Fence, Heading, Text, code_span, hides_text, scan, underlines
+from ordain.documents.markdown.step_action import command_value
 from ordain.documents.yaml import yaml_text
 
 _BACKTICKS = re.compile("`{3,}")
@@ -201,6 +202,11 @@ def _number(low: int, high: int, code: str) -> tuple[Read, _Write]:
     return lambda field, problems: number_value(field, low, high, code, problems), _line_of(str)
 
 
+def _command(lines: FieldLines, name: str, value: str | None) -> None:
+    if value is not None:
+        lines.command(name, value)
+
+
 _TEXT: tuple[Read, _Write] = text_line, FieldLines.text
 _TEXTS: tuple[Read, _Write] = _texts, FieldLines.list
 _TRUTH: tuple[Read, _Write] = truth_value, _line_of(lambda truth: "true" if truth else "false")
@@ -234,6 +240,7 @@ BEFORE_ACTION: Mapping[str, FieldEntry] = {
     "preconditions": FieldEntry("preconditions", *_PRECONDITIONS),
 }
 AFTER_ACTION: Mapping[str, FieldEntry] = {
+    "happened": FieldEntry("happened", command_value, _command),
     "proof": FieldEntry("proof", *_word("red-then-green")),
     "protect": FieldEntry("protect", *_TEXTS),
     "writes": FieldEntry("writes", *_TEXTS),

@@ -20,6 +20,7 @@ from ordain.core.run.step_event import (
     ContractHeld,
     ContractInconclusive,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtSettled,
     FallbackEnded,
@@ -109,7 +110,9 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             return _notable(f"{style.warn('!')} protected: {visible(', '.join(event.files))}; put back")
         case DoubtFound() if event.settle.value == "person":
             return _notable(f"{style.warn('?')} {event.step} is in doubt: {event.reason}")
-        case DoubtSettled():
+        case DoubtChecked() if event.to.value == "in_doubt":
+            return _notable(f"{style.warn('?')} {event.step} is in doubt: {visible(event.reason)}")
+        case DoubtSettled() | DoubtChecked():
             return _notable(f"{style.warn('↻')} {event.step}: {event.reason}")
         case _:
             return None

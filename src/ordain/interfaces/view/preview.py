@@ -67,8 +67,8 @@ _PLAN_SHOWN = frozenset(
 )  # fmt: skip
 _STEP_SHOWN = frozenset(
     [
-        "id", "description", "action", "needs", "preconditions", "verification", "proof", "protect", "on_failure",
-        "timeout_ms", "idempotent", "budget", "when", "for_each", "approval",
+        "id", "description", "action", "needs", "preconditions", "verification", "happened", "proof", "protect",
+        "on_failure", "timeout_ms", "idempotent", "budget", "when", "for_each", "approval",
     ]
 )  # fmt: skip
 """The fields that have words of their own; all others are shown by their names."""
@@ -217,6 +217,8 @@ def _whole_step(
         yield f"       Waits for:  {visible(', '.join(referred))}, which it refers to"
     if step.verification is not None:
         yield from _verification_lines(step, step.verification)
+    if step.happened is not None:
+        yield from _labelled("Happened?", step.happened, exact=True)
     if step.proof is not None:
         yield f"       Proof:      {step.proof}: the contract is run first too, and must be broken then"
     if step.protect:
@@ -435,7 +437,7 @@ def _reach_lines(review: Review, style: Style, detail: str) -> Iterator[str]:
     kinds = Counter(effect.kind for effect in review.effects)
     counted = [
         f"{kinds[kind]} {word}{'s' * (kinds[kind] != 1)}"
-        for kind, word in (("command", "shell command"), ("contract", "contract"))
+        for kind, word in (("command", "shell command"), ("contract", "contract"), ("check", "happened check"))
         if kinds[kind]
     ]
     if counted:
@@ -447,6 +449,10 @@ def _reach_lines(review: Review, style: Style, detail: str) -> Iterator[str]:
         if effect.secrets:
             secrets = ", ".join(f"secret {name}" for name in effect.secrets)
             yield f"    {style.warn(visible(f'hands {secrets} to {effect.target}'))} (step {visible(effect.step)})"
+        if effect.happened:
+            again = "; if it did not, it is run again" if effect.happened_final else ""
+            asked = f"{effect.tool} is asked in doubt whether it happened, by `{effect.happened}`{again}"
+            yield f"    {visible(asked, exact=True)} (step {visible(effect.step)})"
     yield from summary_lines(review.tasks, review.tier, style)
     if review.tier and review.limits.sandbox.read:
         also = f"can be read in the sandbox too: {', '.join(review.limits.sandbox.read)}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import all_steps, contract_of, nested_plan_of
+from ordain.core.policy.effect import LOOKS
 from ordain.core.report.report import Review
 from ordain.core.report.risk import KINDS, PLACES_MAX, PlanRisk, RiskPlace
 from ordain.interfaces.view.run import Style
@@ -34,7 +35,7 @@ def count_line(review: Review) -> str:
     """What a plan consists of, in one line."""
     steps = [step for step in all_steps(review.plan) if nested_plan_of(step) is None]
     nested = sum(nested_plan_of(step) is not None for step in all_steps(review.plan))
-    acting = (effect for effect in review.effects if effect.kind != "contract")
+    acting = (effect for effect in review.effects if effect.kind not in LOOKS)
     kinds = Counter[str]()
     for step, effect in zip(all_steps(review.plan), acting, strict=True):
         if nested_plan_of(step) is not None:

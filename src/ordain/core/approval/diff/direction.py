@@ -296,6 +296,14 @@ def _contract(old: Contract, new: Contract) -> Iterator[Said]:
         yield "contract_changed", "has another contract; read it"
 
 
+def _happened(both: Both) -> Iterator[Said]:
+    """Without it a person is asked, as about any other step."""
+    if both.new.happened is not None:
+        new = "has a check in doubt that was not there, which is a command too"
+        changed = "has another check that says in doubt whether it happened; read it"
+        yield ("contract_changed", changed) if both.old.happened is not None else ("contract_new", new)
+
+
 def _needs(both: Both) -> Iterator[Said]:
     """Of fallbacks alone: of other steps it is told what they no longer wait for by any way."""
     lost = sorted(set(both.old.needs) - set(both.new.needs))
@@ -378,6 +386,7 @@ STEP: Mapping[str, Direction] = {
     "for_each": _repetitions,
     "preconditions": _preconditions,
     "verification": _verification,
+    "happened": _happened,
     "proof": _demanded("proof", "proof_removed", "need no longer prove that its contract can fail"),
     "protect": _kept("protect", "protect_narrowed", "no longer protects", by_plan=True),
     "writes": _writes,

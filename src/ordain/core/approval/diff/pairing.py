@@ -18,7 +18,7 @@ import msgspec
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.command import Program, command_of, program_of
-from ordain.core.plan.model import Plan, Step, all_steps, contract_of, nested_plan_of
+from ordain.core.plan.model import Plan, Step, all_steps, look_commands, nested_plan_of
 from ordain.core.plan.value import StepId
 from ordain.core.policy.program import bare, handed_text, unwrapped
 from ordain.core.policy.script import Script, argument_script
@@ -135,8 +135,8 @@ def work_of(plan: Plan, scripts: Mapping[str, Script]) -> frozenset[Any]:
 
 
 def checks_of(plan: Plan, scripts: Mapping[str, Script]) -> frozenset[Any]:
-    """What the contracts of a plan do, which are commands too."""
-    texts = (contract.command for step in all_steps(plan) if (contract := contract_of(step)) is not None)
+    """What the contracts and checks of a plan do, which are commands too."""
+    texts = (text for step in all_steps(plan) for text in look_commands(step))
     return frozenset(one for text in texts if text in scripts for one, _ in _commands(scripts[text], {}))
 
 
