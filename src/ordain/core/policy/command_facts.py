@@ -20,6 +20,7 @@ from ordain.core.policy.command_guess import (
     fetched_files,
     guesses,
     guesses_in,
+    guesses_of_line,
     guesses_of_sql,
     is_secret_path,
     may_run,
@@ -27,7 +28,9 @@ from ordain.core.policy.command_guess import (
     runs_input,
     runs_unknown,
     secrets_named,
+    statements_change,
 )
+from ordain.core.policy.deed import deeds, script_deeds
 from ordain.core.policy.fact import ALARMS, CommandFact, CommandFacts, FactNote, LineFacts
 from ordain.core.policy.program import ASSIGNMENT, Words, bare
 from ordain.core.policy.program_table import CALMING, ProgramTable
@@ -43,7 +46,7 @@ Read = Callable[[str], Script | None]
 LINE_MAX = 16_384
 """How long a line may be that is looked at; a longer one is unknown."""
 _DEPTH_MAX = 4
-_REMEMBERED = 4096
+_REMEMBERED, _REMEMBERED_LENGTH = 4096, 1024
 
 
 _UNKNOWN = LineFacts(commands=(CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),)),))
@@ -55,9 +58,20 @@ class FactReader:
     def __init__(self, table: ProgramTable, read: Read, root: str = "", control: Sequence[str] = ()) -> None:
         self._table, self._read, self._root, self._control = table, read, root.rstrip("/"), control
         self._known_words: dict[tuple[Words, str | None, int], CommandFacts] = {}
+        self._known_lines: dict[str, LineFacts] = {}
 
     def line(self, text: str) -> LineFacts:
-        """What a line does."""
+        """What a line does. Agents write the same ones again and again."""
+        known = self._known_lines.get(text)
+        if known is None:
+            known = self._of_line(text)
+            if len(text) <= _REMEMBERED_LENGTH:
+                if len(self._known_lines) >= _REMEMBERED:
+                    self._known_lines.clear()
+                self._known_lines[text] = known
+        return known
+
+    def _of_line(self, text: str) -> LineFacts:
         if len(text) > LINE_MAX or len(text.encode("utf-8", "surrogatepass")) > LINE_MAX:
             return _UNKNOWN
         read = read_strictly(text)
@@ -78,9 +92,8 @@ class FactReader:
         text = _TIMED.sub(r"\1", _HOME.sub(_OUTSIDE_HOME, _HERE.sub(self._root or ".", text)))
         script = self._read(text)
         if script is None:
-            yield CommandFacts(
-                program="", findings=(*guesses(text), *secrets_named(text), FactNote(CommandFact.UNKNOWN))
-            )
+            found = (*guesses(text), *guesses_of_line(text), *secrets_named(text), FactNote(CommandFact.UNKNOWN))
+            yield CommandFacts(program="", findings=found)
             return
         for one in script.commands:
             yield self.command(one, depth)
@@ -99,18 +112,23 @@ class FactReader:
         """What commands do together: `curl … | sh`, `bash <(curl …)`, `curl -o a … && sh a`, `echo … | psql`."""
         inner = [(one, self._innermost(one.words)) for one in commands if one.words]
         fetching = any(words and words[0] in FETCHERS for _, words in inner)
+        unpacking = fetching and any(
+            words and words[0] in ("tar", "unzip", "bsdtar", "7z", "cpio") for _, words in inner
+        )
         for stages in pipelines:
+            if stages[0][:1] == ("yes",) and stages[1] and stages[1][0] not in _FILTERING:
+                yield FactNote(CommandFact.FORCE, "yes")
             fetched = False
             for at, words in enumerate(map(self._innermost, stages)):
                 if at and words and runs_input(words):
                     yield FactNote(CommandFact.RUNS_DOWNLOADED if fetched else CommandFact.HIDDEN, str(words[0]))
+                if at and words and words[0] in SQL_CLIENTS and not _shown(stages[at - 1]) and _takes_all(words):
+                    yield FactNote(CommandFact.REMOTE, str(words[0]))
                 fetched = fetched or (bool(words) and words[0] in FETCHERS)
         fed = bool(pipelines) or "<<" in text
         if fed and any(words and words[0] in INTERPRETERS for _, words in inner):
             yield from guesses(text)
-        yield from (FactNote(CommandFact.DELETES, found[1]) for found in _EMPTIED.finditer(text))
-        if found_bomb := _BOMB.search(text):
-            yield FactNote(CommandFact.HIDDEN, found_bomb[0])
+        yield from guesses_of_line(text)
         if fed and any(words and words[0] in SQL_CLIENTS for _, words in inner):
             yield from guesses_of_sql(text)
         files: set[str] = set()
@@ -130,6 +148,8 @@ class FactReader:
                     yield FactNote(CommandFact.HIDDEN, str(words[0]))
                 run = [word for word in (*may_run(words), one.words[0]) if word is not None]
                 run += [f"{one.directory}/{word}" for word in run if one.directory and "/" in word]
+                if unpacking and "/" in str(one.words[0]) and not _INSTALLED.fullmatch(str(one.words[0])):
+                    yield FactNote(CommandFact.RUNS_DOWNLOADED, str(one.words[0]))
                 for word in run:
                     if any(word.removeprefix("./") == file or word.startswith(f"{file}/") for file in files):
                         yield FactNote(CommandFact.RUNS_DOWNLOADED, word)
@@ -172,7 +192,7 @@ class FactReader:
         return msgspec.structs.replace(facts, findings=_once((*facts.findings, *findings)))
 
     def words(self, words: Words, directory: str | None = "", depth: int = 0) -> CommandFacts:
-        """What a program does that is started with these words. Agents write the same commands again and again."""
+        """What a program does that is started with these words."""
         key = words, directory, depth
         if key not in self._known_words:
             if len(self._known_words) >= _REMEMBERED:
@@ -205,7 +225,7 @@ class FactReader:
     def _unknown(self, words: Words, directory: str | None) -> CommandFacts:
         """A program that the table does not have: what its words suggest."""
         program = str(words[0])
-        findings = [FactNote(CommandFact.UNKNOWN, program), *guesses_in(words)]
+        findings = [FactNote(CommandFact.UNKNOWN, program), *guesses_in(words), *script_deeds(program, words[1:])]
         if not program.isascii() or any(sign in program for sign in "{},$`*?"):
             findings.append(FactNote(CommandFact.HIDDEN, program))
         if "/" in program:
@@ -218,7 +238,7 @@ class FactReader:
 
     def _known(self, words: Words, directory: str | None, depth: int) -> CommandFacts:
         call = SortedWords(self._table, words)
-        findings = [FactNote(fact) for fact in call.entry.does]
+        findings = [*(FactNote(fact) for fact in call.entry.does), *self._deeds(call)]
         strict = call.strict
         inner: CommandFacts | None = None
         started_words: Words = ()
@@ -233,16 +253,23 @@ class FactReader:
             elif role in ("shell", "remote"):
                 strict = False
                 text = " ".join(one if one is not None else "$UNKNOWN" for one in rest)
-                found_inside += self._handed(text, depth)
-                if role == "remote":
+                handed = tuple(self._handed(text, depth))
+                found_inside += handed
+                if role == "remote" and not all(map(_looks, handed)):
                     findings.append(FactNote(CommandFact.REMOTE))
             else:
                 found, sure = self._operand(role, word, directory, call.program)
                 findings += found
                 strict = strict and sure
-                placed |= {word} if role not in ("text", "script") else set()
+                placed |= {word} if role not in _LOOSE else set()
+                if role == "script" and word is not None and _name(word) not in self._table:
+                    findings += script_deeds(word, rest)
                 if role == "script" and word is not None and _name(word) in self._table and depth < _DEPTH_MAX:
                     found_inside.append(self.words((_name(word), *rest), directory, depth + 1))
+        if len(call.operands) == 1 and "remote" in call.entry.operands:  # a shell there
+            findings.append(FactNote(CommandFact.REMOTE))
+        if inner is not None and _looks(inner):
+            findings = [one for one in findings if one.fact not in _ELSEWHERE_ONLY]
         if call.module:
             started_words = call.module
             inner = self._inner(call.module, directory, depth) if depth < _DEPTH_MAX else None
@@ -253,13 +280,9 @@ class FactReader:
             found_inside.append(facts or CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),)))
         if call.entry.downloads and inner is not None and inner.program not in self._table:
             findings.append(FactNote(CommandFact.RUNS_DOWNLOADED, inner.program))
-        further = list(call.further())
-        calming = {token for tokens, _, _ in further for token in tokens if token in ("!", "!!")}
-        if any(option in ("--help", "-help") for option, _ in call.options):
-            calming.add("!!")
-            strict = False
-        elif call.arguments == ("--version",):
-            calming.add("!!")
+        further = call.further
+        calming = _calming(call)
+        strict = strict and not calming & {"--help"}
         if calming:
             findings = [one for one in findings if one.fact not in ALARMS]
         for tokens, named, value in further:
@@ -274,7 +297,7 @@ class FactReader:
                     found, sure = self._operand(role, value, directory, call.program)
                     findings += found
                     strict = strict and sure
-                    placed |= {value} if role not in ("text", "script") else set()
+                    placed |= {value} if role not in _LOOSE else set()
         findings += [note for one in found_inside for note in one.findings]
         if "!!" in calming:
             findings = [one for one in findings if one.fact not in ALARMS]
@@ -293,6 +316,19 @@ class FactReader:
             listed=call.listed,
             inner=tuple(found_inside),
         )
+
+    def _deeds(self, call: SortedWords) -> Iterator[FactNote]:
+        """What the verbs of a program's subcommands and tasks suggest, and options that say the same."""
+        wide, words = "verb*" in call.entry.operands, [word for _, word in call.operands]
+        if not wide and "task*" not in call.entry.operands:
+            return
+        yield from deeds(words[:6], wide=wide)
+        for word in words:
+            if word is not None and " " in word:
+                yield from guesses_of_sql(word)
+        if wide:
+            unlisted = (name for name, _ in call.options if name not in call.entry.by_option)
+            yield from guesses_in((None, *unlisted))
 
     def _words_stay(self, words: Sequence[str], findings: Sequence[FactNote], directory: str | None) -> bool:
         """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace, or
@@ -336,19 +372,29 @@ class FactReader:
                 )
             case "host":
                 return [FactNote(CommandFact.NETWORK, _host(word))], word is not None
+            case "elsewhere":
+                if word is not None and (found := _ELSEWHERE.match(word)) is not None:
+                    return [
+                        FactNote(CommandFact.NETWORK, found[0]),
+                        FactNote(CommandFact.PUBLISHES, found[0]),
+                        FactNote(CommandFact.REMOTE, found[0]),
+                    ], True
+                return self._operand("writes", word, directory, program)
             case "filter":
                 harmless = _FILTERS.get(_FILTER_NAMES.get(program, ""))
                 if word is not None and harmless is not None and harmless.fullmatch(word):
                     return [], True
                 notes = [*guesses(word or ""), FactNote(CommandFact.UNKNOWN)]
+                if _FILTER_NAMES.get(program) == "awk" and _AWK_PIPES.search(word or ""):
+                    notes.append(FactNote(CommandFact.HIDDEN))
                 return [*notes, *([FactNote(CommandFact.OUTSIDE)] if _FILTER_WRITES.search(word or "") else [])], False
             case "script":
                 return list(self._path(CommandFact.RUNS_WORKSPACE, word, directory)), word is not None
             case "code" | "sql":
                 if role == "sql":
-                    found = guesses_of_sql(word or "")
                     local = program in _FILE_DATABASES
-                    return [one for one in found if not local or one.fact is not CommandFact.REMOTE], False
+                    changes = guesses_of_sql(word or "") if local else statements_change(word or "")
+                    return [_local(one) if local else one for one in changes], False
                 return [*guesses(word or ""), FactNote(CommandFact.RUNS_WORKSPACE)], False
             case "env":
                 secret = word is not None and may_name(word, SECRET_NAMES)
@@ -404,6 +450,12 @@ class FactReader:
         )
 
 
+_LOOSE = ("text", "script", "verb", "task")
+"""Roles of words that may be paths all the same."""
+_ELSEWHERE_ONLY = (CommandFact.DISRUPTS, CommandFact.REMOTE)
+"""What does not follow from starting a command elsewhere that only looks: `docker exec web df`."""
+_ELSEWHERE = re.compile(r"[a-z0-9]+://|(?:[\w.-]+@)?[\w.-]{2,}:|(?:[\w.-]+@)?\[[0-9a-f:]+\]:", re.IGNORECASE)
+"""What a place on another machine, or in a cloud, begins with."""
 _HOME = re.compile(r"(?<![\w.~/'-])~(?=/|\s|\Z)|\$HOME\b|\$\{HOME\}")
 _OUTSIDE_HOME = "/~"
 _HERE = re.compile(r"\$PWD\b|\$\{PWD\}|\$\(pwd\)|`pwd`")
@@ -417,6 +469,9 @@ _FILTERS = {
 }
 _FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk": "awk", "jq": "jq", "gojq": "jq"}
 """The texts of filters that start nothing, write nothing and look into no environment."""
+_UNPACKING = ("tar", "unzip", "bsdtar", "7z", "cpio")
+_FILTERING = frozenset([*_FILTER_NAMES, "head", "tail", "tr", "cat", "nl", "wc", "paste", "cut", "dd", "pv", "xargs"])
+_AWK_PIPES = re.compile(r"[^|]\|\s*(?:&\s*)?\"(?!sort|uniq|cat\b|head|wc|column)|@load")
 _FILTER_WRITES = re.compile(r"(?:\bw|/w|>)\s*\"?(?:/(?!dev/(?:null|std)|tmp/)|~)\S")
 _FILE_DATABASES = ("sqlite3", "sqlite", "duckdb", "litecli")
 _INSTALLED = re.compile(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/[^/]+")
@@ -427,13 +482,13 @@ _PUBLIC = re.compile(
     r"/(?:usr|bin|lib|lib64|opt)(?:/|\Z)|/etc/(?:os-release|debian_version)\Z|/proc/(?:cpuinfo|meminfo)\Z"
 )
 _LOADS = re.compile(
-    r"(?:LD_|DYLD_|PATH\Z|IFS\Z|BASH_ENV\Z|ENV\Z|PYTHON(?:PATH|STARTUP|HOME)|NODE_OPTIONS|PERL5|RUBY|GIT_)"
+    r"(?:LD_|DYLD_|PROMPT_COMMAND|PATH\Z|IFS\Z|BASH_ENV\Z|ENV\Z|PYTHON(?:PATH|STARTUP|HOME)|NODE_OPTIONS|PERL5|RUBY|GIT_)"
 )
 """Variables that decide what a program loads or starts."""
-_INJECTS = re.compile(r"LD_|DYLD_|BASH_ENV=|ENV=|PERL5OPT|PYTHONSTARTUP|GIT_(?:SSH|EXTERNAL|PAGER|EDITOR|EXEC)")
-_EMPTIED = re.compile(r"(?:\A|[;&|\n]|\bthen\b|\bdo\b)\s*(?::|true)?\s*>\|?\s*(?![>&])(?!/dev/)([^\s>&|;]+)")
+_INJECTS = re.compile(
+    r"LD_|DYLD_|PROMPT_COMMAND|BASH_ENV=|ENV=|PERL5OPT|PYTHONSTARTUP|GIT_(?:SSH|EXTERNAL|PAGER|EDITOR|EXEC)"
+)
 _TIMED = re.compile(r"(\A|[;&|\n]\s*)time\s+(?=[({])")
-_BOMB = re.compile(r":\(\)\s*\{|PATH=[\"']?/tmp\b")
 
 
 def _name(word: str) -> str:
@@ -448,6 +503,40 @@ _WITHIN = re.compile(r"(?:\.\.?/|[/~]).*")
 def _is_secret(path: str) -> bool:
     """Whether a path is one of a secret, also as git has it: `HEAD:.env`."""
     return is_secret_path(path) or (":" in path and is_secret_path(path.rpartition(":")[2]))
+
+
+def _calming(call: SortedWords) -> set[str]:
+    """What takes alarms back."""
+    found = {token for tokens, _, _ in call.further for token in tokens if token in ("!", "!!")}
+    if any(option in ("--help", "-help") for option, _ in call.options):
+        return found | {"!!", "--help"}
+    return found | {"!!"} if call.arguments == ("--version",) else found
+
+
+def _looks(command: CommandFacts) -> bool:
+    """Whether a command only looks, as far as it is known."""
+    return CommandFact.READS in command.facts and command.facts <= {CommandFact.READS, CommandFact.NETWORK}
+
+
+def _shown(words: Words) -> bool:
+    """Whether a stage of a pipeline only shows what the line says."""
+    return words[:1] in (("echo",), ("printf",)) and None not in words
+
+
+def _takes_all(words: Words) -> bool:
+    """Whether a client of a database gets its statements through a pipe alone."""
+    return not any(word is not None and re.match("--?[ceqQ]", word) for word in words)
+
+
+def _local(note: FactNote) -> FactNote:
+    """A change of a database in a file, which is none elsewhere."""
+    if note.fact is not CommandFact.REMOTE:
+        return note
+    lost = note.about.lower().startswith(("update", ".restore"))
+    hidden = note.about.startswith((".", "load_ext")) and not lost
+    return FactNote(
+        CommandFact.IRREVERSIBLE if lost else CommandFact.HIDDEN if hidden else CommandFact.WRITES, note.about
+    )
 
 
 def _may_be_paths(word: str) -> Iterator[str]:

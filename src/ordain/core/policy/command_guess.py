@@ -57,27 +57,35 @@ _CODE = {
     CommandFact.DELETES: (
         r"rmtree|os\.(?:remove|unlink|rmdir|removedirs)|\bunlink(?:Sync|_file)?\b|\brm(?:dir)?(?:Sync|_rf?)?\s*\(",
         r"File\.delete|FileUtils\.rm|\.unlink\(|\brm\s+-|remove_dir_all|fs\.rm|rimraf|del\s+/|[\"']rm[\"']|git\s+clean",
+        r"rm_rf!?|\bremove(?:Sync|Tree)\(|\.(?:delete|terminate|remove|purge|destroy)_\w+\(|open\([^()]*[\"']w[\"']\)\.close|truncateSync",
+        r"to\s+delete\b|\brmdir\s+[\"']|File\([^)]*\)\.delete|rm\([\"']|flushall\(|flushdb\(|\.(?:delete|deleteMany|destroy)\(\)",
         r"remove_tree|drop_all|delete_all|destroy_all|file\s+delete|\.remove\(\s*[\"']|\.delete\(\)|delete-(?:directory|file)|Remove-Item|unlink|\brm\s+\S|truncate\(",
     ),
     CommandFact.RUNS_DOWNLOADED: (
         r"(?:exec|eval|system|Function)\s*\(?.*(?:urlopen|requests\.get|fetch\(|https?://)",
         r"https?://\S+.*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|DownloadString|\b(?:irm|iwr)\b.*\biex\b",
     ),
-    CommandFact.DISRUPTS: (r"os\.kill|process\.kill|\bkillall\b|\bshutdown\b|\breboot\b",),
+    CommandFact.DISRUPTS: (r"os\.kill|process\.kill|Process\.kill|\bkillall\b|\bshutdown\b|\breboot\b|keystroke",),
     CommandFact.PUBLISHES: (
         r"requests\.(?:post|put|patch|delete)|smtplib|\.sendmail|http\.client|urlopen\(.*data",
+        r"(?:axios|httpx|session|got|client)\W{1,3}(?:post|put|patch|delete)\(|Net::HTTP\.(?:post|put|delete)|TCPSocket|Socket::INET|net['\"]\)\.connect|ftplib",
+        r"\.(?:put|create|update|modify|stop|start|run|send)_(?:\w+)\([^)]*(?:Bucket|Instance|Function|Table|Queue|Topic)",
         r"method\W+(?:POST|PUT|DELETE)|socket\.(?:socket|create_connection)|/dev/(?:tcp|udp)/|\bmail\(",
     ),
     CommandFact.CREDENTIALS: (
         r"os\.environ(?!\[?.{0,3}(?:PATH|HOME|LANG|USER))|process\.env\b(?!\.(?:PATH|HOME|NODE_ENV|CI|PORT))",
         r"\bENV\[|%ENV|\bgetpass|\.ssh/|\.aws/|/etc/shadow",
     ),
-    CommandFact.PERMISSIONS: (r"os\.ch(?:mod|own)|fs\.ch(?:mod|own)|\bchmod\b|\bchown\b|setuid",),
+    CommandFact.PERMISSIONS: (r"os\.ch(?:mod|own)|fs\.ch(?:mod|own)|ch(?:mod|own)Sync|\bchmod\b|\bchown\b|setuid",),
     CommandFact.HIDDEN: (
         r"subprocess|os\.(?:system|exec|popen)|child_process|\bexec(?:Sync|File)?\s*\(|\bsystem\s*\(|\bpopen|Popen|\bspawn",
+        r"pickle\.loads?\(|ctypes|paramiko|pexpect|pip\.main|\bexec\s+[\"']|\bqx\b|%x\(|@load\b|importlib\.import_module|urlretrieve",
         r"b64decode|atob\(|fromCharCode|\bpack\(|\beval\b|__import__|shell_exec|passthru|proc_open|fsockopen|writefile\(|Runtime\.getRuntime",
     ),
-    CommandFact.OUTSIDE: (r"open\(\s*[\"'](?:/(?!tmp|dev/null)|~)[^)]*[\"'][wax]",),
+    CommandFact.OUTSIDE: (
+        r"open\(\s*[\"'](?:/(?!tmp|dev/null)|~)[^)]*[\"'][wax]",
+        r"(?:[wW]rite\w*|file_put_contents|rename\w*|cp\w*|move|copy\w*|symlink)\(\s*(?:[\"'][^\"']*[\"']\s*,\s*)?[\"'](?:/(?!tmp|dev/null)|~|\.\./)",
+    ),
     CommandFact.PRIVILEGED: (r"\bsudo\b|\bdoas\b",),
 }
 _CODE_FOUND = {fact: re.compile("|".join(patterns), re.DOTALL) for fact, patterns in _CODE.items()}
@@ -89,6 +97,40 @@ def guesses(text: str) -> Iterator[FactNote]:
         found = pattern.search(text)
         if found is not None:
             yield FactNote(fact, found[0][:40])
+    if " " in text and (found := _SQL_IN_CODE.search(text)) is not None:
+        yield from guesses_of_sql(found[1])
+
+
+_SQL_IN_CODE = re.compile(
+    r"[\"'](\s*(?:drop\s|truncate\s|delete\s+from|update\s+\S+\s+set|alter\s+table|insert\s+into).*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+# --- A whole line -----------------------------------------------------------------------------------------------------
+
+_HERE = r"(?:\A|[;&|\n(){]|\bthen\b|\bdo\b)\s*"
+_NOTHING = r"(?::|true|cat /dev/null|echo -n|(?:echo|printf)\s+(?:''|\"\"))?"
+_LINE = (
+    (CommandFact.DELETES, re.compile(rf"{_HERE}{_NOTHING}\s*>\|?\s*(?![>&])(?!/dev/)([^\s>&|;]+)")),
+    (CommandFact.OUTSIDE, re.compile(rf"{_HERE}mv\s(?:-\S+\s+)*(/~?/?[\w.-]+/[^\s;&|]*\*)")),
+    (CommandFact.HIDDEN, re.compile(r"((?:\A|[;&]\s*)\{[\w./-]+(?:,[\w./-]+)+\}|:\(\)\s*\{|PATH=[\"']?/tmp\b)")),
+    (CommandFact.HIDDEN, re.compile(r"(\b(?:ba|da|z|k)?sh\b[^|;&\n]*<\s*<\()")),
+    (CommandFact.HIDDEN, re.compile(r"((\w+)\s*\(\)\s*\{\s*\2\s*[|&])")),
+    (CommandFact.HIDDEN, re.compile(r"(\b(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|HISTFILE|HISTSIZE)=|\bunset\s+HISTFILE)")),
+)
+"""Files emptied by a redirection alone; what a pattern moves away from outside; names that braces, loaded libraries
+and forgotten histories hide."""
+
+
+_MAY_DO = re.compile(r"\bmv\s|[{>]|<\(|PATH=|PRELOAD|LIBRARIES|HIST")
+
+
+def guesses_of_line(text: str) -> Iterator[FactNote]:
+    """What a line suggests as a whole."""
+    if _MAY_DO.search(text) is None:
+        return
+    for fact, pattern in _LINE:
+        yield from (FactNote(fact, found[1]) for found in pattern.finditer(text))
 
 
 # --- Statements for databases -----------------------------------------------------------------------------------------
@@ -113,6 +155,21 @@ _SQL_CHANGES = re.compile(
     ),
     re.IGNORECASE | re.DOTALL,
 )
+_SQL_FIRST = re.compile(r"(?:\A|;)\s*([a-z]+)(?=\s+[a-z\"`(]|\s*\Z)(?:\s+([a-z]+))?", re.IGNORECASE)
+_SQL_LOOKS = frozenset(
+    _any(
+        "select show explain describe desc table values with pragma use begin commit rollback end fetch declare help",
+        "analyze check list from match return status print exists info ping keys get scan type ttl hgetall llen source",
+        "db it load set abort start savepoint vacuum profile var const let print printjson summarize unwind optional",
+    ).split("|")
+)
+_SQL_CALLS = re.compile(
+    r"\b(?:setval|lo_import|pg_read_(?:binary_)?file|pg_ls_dir|pg_reload_conf|pg_rotate_logfile|dblink_exec|xp_cmdshell)\b"
+    r"|\bset\s+(?:global|persist)\b|\bwritable_schema\b|\bdrop\s+\w|\bthen\s+delete\b|\bdetach\s+delete\b"
+    r"|\.(?:findOneAnd\w+|bulkWrite|replaceOne|shutdownServer|stepDown|createUser|createIndex(?:es)?|adminCommand"
+    r"|fsyncLock|killOp|renameCollection|setProfilingLevel|createCollection|reconfig|updateUser|grantRoles\w+)\s*\(",
+    re.IGNORECASE,
+)
 _SQL_LOSES = re.compile(r"drop|truncate|delete|flush|purge|\.(?:drop|delete|remove)", re.IGNORECASE)
 
 
@@ -123,6 +180,16 @@ def guesses_of_sql(text: str) -> Iterator[FactNote]:
         yield FactNote(CommandFact.REMOTE, about)
         if _SQL_LOSES.match(about):
             yield from (FactNote(CommandFact.DELETES, about), FactNote(CommandFact.IRREVERSIBLE, about))
+    if (called := _SQL_CALLS.search(text)) is not None:
+        yield FactNote(CommandFact.REMOTE, called[0][:40])
+
+
+def statements_change(text: str) -> Iterator[FactNote]:
+    """The same of a text that is nothing but statements: each begins with a verb that is known to look, or changes."""
+    yield from guesses_of_sql(text)
+    for found in _SQL_FIRST.finditer(text):
+        if found[1].lower() not in _SQL_LOOKS:
+            yield FactNote(CommandFact.REMOTE, found[0].strip("; ")[:40])
 
 
 # --- Names of secrets -------------------------------------------------------------------------------------------------
@@ -135,8 +202,11 @@ _SECRET_PATH = re.compile(
     + "|".join(
         (
             r"\.ssh(?:/|\Z)|\.gnupg|\.aws(?:/credentials|/config|/?\Z)|[._]netrc|\.npmrc|\.pypirc|\.git-credentials|\.vault-token",
-            r"\.docker/config\.json|\.kube/config|\.config/(?:gh|gcloud|op)(?:/|\Z)|\.azure(?:/|\Z)|\.password-store|\.pgpass",
+            r"\.(?:bash|zsh|psql|mysql|python|node_repl)_history|\.docker/config\.json|\.kube/config|\.config/(?:gh|gcloud|op)(?:/|\Z)|\.azure(?:/|\Z)|\.password-store|\.pgpass",
             r"run/secrets(?:/|\Z)|\.my\.cnf|id_(?:rsa|dsa|ecdsa|ed25519)|authorized_keys|g?shadow\Z|sudoers|master\.key|\.envrc",
+            r"\.(?:cargo|gem|terraform\.d)/credentials|\.m2/settings|\.s3cfg|\.boto|rclone\.conf|\.htpasswd|ssh_host_|\.keytab",
+            r"wp-config\.php|\.config/(?:hub|doctl|heroku|configstore|sops|age)(?:/|\Z)|\.netlify/config|\.fly/config|\.vault_pass",
+            r"service[-_]?account[^/]*\.json|\.tfvars|\.tfstate|/etc/ssl/private|\.(?:bitcoin|electrum|ethereum)/|\.ovpn",
             r"\.env(?!\.(?:example|sample|template|dist|test)\b)(?:\.|\Z)",
             r"terraform\.tfstate|Login Data|cookies\.sqlite|wallet\.dat|(?:secrets?|credentials)\Z",
             r"[^/]*(?:credential|secret)s?[^/]*\.(?:json|ya?ml|toml|ini|txt|env|cfg|properties|xml|key)\Z",
@@ -160,7 +230,7 @@ def secrets_named(text: str) -> Iterator[FactNote]:
             yield FactNote(CommandFact.CREDENTIALS, f"${name}")
     if _SECRET_PATH.search(text) is not None or "." in text:
         for word in dict.fromkeys(_APART.split(text)):
-            if is_secret_path(word) and ("/" in word or "AKIA" in word or word.startswith((".", "*"))):
+            if ("/" in word or "AKIA" in word or word.startswith((".", "*", "id_"))) and is_secret_path(word):
                 yield FactNote(CommandFact.CREDENTIALS, word)
 
 

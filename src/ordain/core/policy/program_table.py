@@ -17,6 +17,8 @@ A user adds or corrects entries in their own configuration directory; a workspac
   whole word (`-name:`), as `find` and `java` have them. `any` stands for all others; so does `every`, which says that
   each of them is as harmless as the program.
 - `operands`: a role for each, in order; one with `*` stands for the rest: `text reads*`, `reads* writes`.
+- Roles of words that act: `verb` is searched for verbs that change something elsewhere (`create`, `delete`), `task`
+  only for those that delete, publish or disrupt (`db:drop`, `release`). `elsewhere`: another machine, or a path.
 - `when`: for options, and for operands by pattern, further facts. `writes@` is about the value of the option; `!` takes
   back what `does` and operands raise (`status`), `!!` every alarm (`--dry-run`); `in_place` says that operands which
   are read are written (`sed -i`), and `none` is a call without operands, `alone` one without options as well.
@@ -37,7 +39,7 @@ from ordain.core.policy.fact import CommandFact
 
 ROLES = frozenset(
     ["reads", "place", "writes", "deletes", "permissions", "host", "text", "script", "code", "filter", "sql", "command",
-     "shell", "remote", "env"]
+     "shell", "remote", "env", "verb", "task", "elsewhere"]
 )  # fmt: skip
 """What an operand, or the value of an option, can be."""
 
@@ -54,7 +56,9 @@ class ProgramEntry(msgspec.Struct, frozen=True, kw_only=True):
     operands: tuple[str, ...] = ()
     by_option: Mapping[str, Sequence[tuple[re.Pattern[str] | None, tuple[str, ...]]]] = {}
     """What holds where an option is given, or given with a value that fits."""
-    by_operand: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = ()
+    by_operand: Mapping[str, tuple[str, ...]] = {}
+    """What holds where one of these is an operand."""
+    by_operand_pattern: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = ()
     without_operands: tuple[str, ...] = ()
     when_alone: tuple[str, ...] = ()
     runner: bool = False
@@ -200,7 +204,8 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
     if strange := [role for role in operands if role.rstrip("*") not in ROLES]:
         raise ValueError(f"`{strange[0]}` is no role of an operand")
     by_option: dict[str, list[tuple[re.Pattern[str] | None, tuple[str, ...]]]] = {}
-    by_operand: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
+    by_operand: dict[str, tuple[str, ...]] = {}
+    patterns: list[tuple[re.Pattern[str], tuple[str, ...]]] = []
     without: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     for names, more in ((names.split(), tuple(more.split())) for names, more in said.get("when", {}).items()):
@@ -214,8 +219,10 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
                 by_option.setdefault(name, []).append((_pattern(value) if equals else None, more))
                 if name not in options:
                     _take_option(name + ":" * bool(equals), options, words)
+            elif "*" in one:
+                patterns.append((_pattern(one), more))
             else:
-                by_operand.append((_pattern(one), more))
+                by_operand[one] = more
         for token in more:
             known = ROLES if token.endswith("@") else {*CommandFact, *CALMING}
             if token.removesuffix("@") not in known:
@@ -232,6 +239,7 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
         operands=operands,
         by_option=by_option,
         by_operand=by_operand,
+        by_operand_pattern=patterns,
         without_operands=without,
         when_alone=alone,
         runner=said.get("runner", False),

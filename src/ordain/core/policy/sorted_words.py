@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -155,7 +156,7 @@ class SortedWords:
     def roles(self) -> Iterator[tuple[str, str | None, Words]]:
         """Each operand with its role; a command or a text that is started comes with all its words."""
         roles, left = self.entry.operands, list(self.operands)
-        given = {token for tokens, _, _ in self.further() for token in tokens}
+        given = {token for tokens, _, _ in self.further for token in tokens}
         if (roles and f"{roles[0]}@" in given) or (roles[:1] == ("filter",) and "script@" in given):
             roles = roles[1:]  # `sed -e`: an option has what the first operand would be
         if "in_place" in given:
@@ -173,8 +174,12 @@ class SortedWords:
             self.strict = False
             yield "text", word, ()
 
-    def further(self) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
+    @cached_property
+    def further(self) -> Sequence[tuple[tuple[str, ...], str, str | None]]:
         """What holds because of options and operands, which that is, and its value."""
+        return tuple(self._further())
+
+    def _further(self) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
         for entry in (self.entry,) if self.base is self.entry else (self.entry, self.base):
             for place, (option, value) in enumerate(self.options):
                 if entry is not self.entry and place >= self._before and option in self.entry.options:
@@ -186,7 +191,10 @@ class SortedWords:
                 yield entry.without_operands, "", None
                 if not self.options:
                     yield entry.when_alone, "", None
-            for pattern, tokens in entry.by_operand:
+            for _, word in self.operands:
+                if word is not None and (tokens_of := entry.by_operand.get(word)) is not None:
+                    yield tokens_of, word, word
+            for pattern, tokens in entry.by_operand_pattern:
                 for _, word in self.operands:
                     if word is not None and pattern.fullmatch(word):
                         yield tokens, word, word
