@@ -429,13 +429,13 @@ def test_release_with_a_test_that_fails_asks_nobody_to_publish(tried: Try) -> No
     assert {done.states[f"test[{number}]"] for number in range(6)} > {"failed"}
 
 
-RELEASE = (EXAMPLES.parent / "README.md").read_text().partition("\n## A release")[2].partition("\n## ")[0]
+RELEASE = (EXAMPLES / "README.md").read_text().partition("\n## A release")[2].partition("\n## ")[0]
 TYPED = [re.split(r"^\$ ", block, flags=re.MULTILINE)[1:] for block in RELEASE.split("```")[1::2]]
-"""What is typed in each block of the README about the release, each with what is shown."""
+"""What is typed in each block of the page about the release, each with what is shown."""
 
 
 @pytest.mark.slow
-def test_the_release_works_as_the_readme_shows(tmp_path: Path) -> None:
+def test_the_release_works_as_the_page_shows(tmp_path: Path) -> None:
     here, run = tmp_path, ""
     assert len(TYPED) == 2 and TYPED[0][0].startswith("cp -r examples/release /tmp/greet")
     for typed in (one for block in TYPED for one in block):
@@ -466,7 +466,7 @@ def test_the_release_works_as_the_readme_shows(tmp_path: Path) -> None:
 
 
 def _as_shown(line: str) -> str:
-    """A pattern for a line of the README: ids and times differ each time."""
+    """A pattern for a line of the page: ids and times differ each time."""
     varies = r"RUN-[A-Z2-7]+|\b[0-9a-f]{12}\b|[0-9.]+(?= s\b)| +"
     parts = zip(re.split(varies, line), [*re.findall(varies, line), ""], strict=True)
     return "".join(re.escape(text) + (" +" if one.isspace() else r"\S+" if one else "") for text, one in parts) + " *$"
