@@ -20,6 +20,7 @@ from ordain.adapters.process.line import understanding
 from ordain.adapters.state.directory import check_state_directory, shelf_path, state_directory
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import read_stops
+from ordain.adapters.state.user_rules import user_file
 from ordain.adapters.workspace.control_file import reach_fault
 from ordain.adapters.workspace.locate import (
     LEDGER,
@@ -33,7 +34,7 @@ from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.core.guard.call import Call, Guard, Judged, Met, cover_of
 from ordain.core.guard.sighting import Sighting, sighted
 from ordain.core.plan.value import Instant
-from ordain.core.policy.settings import Settings, secret_variables
+from ordain.core.policy.settings import Settings, secret_variables, with_user_rules
 from ordain.core.policy.stop import stopped_problem
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused
@@ -91,6 +92,10 @@ def quick_guard(start: str, *, exact: bool) -> QuickGuard | None:
         if seen is None:
             return None
         settings, _ = in_force(seen.trusted, configuration(workspace))
+        if (own := user_file(os.environ)) is not None and os.path.lexists(own):
+            from ordain.adapters.process.host import user_settings  # most users have no rules of their own
+
+            settings = with_user_rules(settings, user_settings(os.environ, workspace))
         settings = msgspec.structs.replace(settings, understand=understanding(workspace, settings))
     except Refused:
         return None  # an App says why

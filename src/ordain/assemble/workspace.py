@@ -19,6 +19,7 @@ from ordain.adapters.state.directory import (
     state_path,
     workspace_directory,
 )
+from ordain.adapters.state.user_rules import confirm, is_confirmed, user_file
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.tools.python import Call, Handler, PythonHandlers
 from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
@@ -142,6 +143,21 @@ def make_state(workspace: str | None) -> None:
     """Make the directory where the record of a workspace is kept, or of any, if need be; raises Refused where it would
     not be safe. For whoever asks a person first: better no question than an answer that cannot be kept."""
     state_directory(os.environ, Path(workspace) if workspace is not None else None)
+
+
+def user_rules_file() -> Path | None:
+    """The user's own configuration, where anybody says where it is."""
+    return user_file(os.environ)
+
+
+def user_rules_confirmed(text: str) -> bool:
+    """Whether a person let what this text of it opens count."""
+    return is_confirmed(text.encode(), os.environ)
+
+
+def confirm_user_rules(text: str) -> None:
+    """Let it count; a person said so."""
+    confirm(text.encode(), os.environ)
 
 
 def open_clients(workspace: str) -> Clients:

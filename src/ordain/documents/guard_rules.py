@@ -33,7 +33,7 @@ def entries_of(rules: str) -> list[str]:
     return [SHELL_READS, *(f"{RULE}{name}" for name in tomllib.loads(rules)["rules"])]
 
 
-def with_rules(text: str, rules: str) -> str:
+def with_rules(text: str, rules: str, taken_out: str = "ordain guard init --remove") -> str:
     """A configuration with the rules in it, those of another version of Ordain replaced; raises CannotEdit."""
     text = without_rules(text)
     before, mine = _read(text), tomllib.loads(rules)["rules"]
@@ -55,7 +55,7 @@ def with_rules(text: str, rules: str) -> str:
         text = text[: section.end()] + put + text[section.end() :]
     else:
         head = f"[guard]\n{line}\n"
-    marked = f"# >>> {_MARK}: rules for coding agents; `ordain guard init --remove` takes them out"
+    marked = f"# >>> {_MARK}: rules for coding agents; `{taken_out}` takes them out"
     text += f"\n{marked}\n{head}{rules.strip()}\n# <<< {_MARK}: rules\n"
     wanted = {
         **before,

@@ -528,8 +528,11 @@ def toml_tree(data: bytes) -> dict[str, Any] | str:
 def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
     """The settings a configuration asks for, and everything wrong with it."""
     tree = toml_tree(data)
-    if isinstance(tree, str):
-        return Settings(), (_problem(tree),)
+    return (Settings(), (_problem(tree),)) if isinstance(tree, str) else settings_of(tree)
+
+
+def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]:
+    """The same from its tree."""
     values: dict[str, Any] = {}
     problems: list[Problem] = []
     for section, content in tree.items():

@@ -8,6 +8,7 @@ edited it to tighten it.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +17,15 @@ import msgspec
 from ordain.core.policy.settings import DEFAULTS, PROGRAMS, Settings, UserSettings
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Place, Problem, Refused, closest
-from ordain.documents.settings import Wrong, read_flag, read_settings, read_values, section_names, toml_tree
+from ordain.documents.settings import (
+    Wrong,
+    read_flag,
+    read_settings,
+    read_values,
+    section_names,
+    settings_of,
+    toml_tree,
+)
 
 # --- In force --------------------------------------------------------------------------------------------------------
 
@@ -74,6 +83,10 @@ _KEYS: dict[str, dict[str, Callable[[Any], Any]]] = {
 """Section → key → how its value is read. None of them counts from a workspace."""
 
 
+_SHARED = ("guard", "rules")
+"""Sections that a workspace can have too."""
+
+
 def read_user_settings(data: bytes, file: str) -> UserSettings | list[Problem]:
     """The settings in the user's own file, or everything that is wrong with it."""
 
@@ -84,8 +97,11 @@ def read_user_settings(data: bytes, file: str) -> UserSettings | list[Problem]:
     if isinstance(tree, str):
         return [problem(tree)]
     values: dict[str, dict[str, Any]] = {}
-    problems: list[Problem] = []
+    shared, found = settings_of({section: tree[section] for section in _SHARED if section in tree})
+    problems = [problem(re.sub(rf"^{CONFIGURATION_FILE}:? ", "", one.detail).rstrip("."), *one.hints) for one in found]
     for section, content in tree.items():
+        if section in _SHARED:
+            continue
         if section in section_names():
             hint = f"Write it into the workspace's {CONFIGURATION_FILE}."
             problems.append(problem(f"has `{section}`, which counts from a workspace only", hint))
@@ -95,7 +111,16 @@ def read_user_settings(data: bytes, file: str) -> UserSettings | list[Problem]:
             problems.append(problem(f"gives `{section}` a value; it is a section, written [{section}]"))
         else:
             values[section] = read_values(section, content, _KEYS[section], problems, problem)
-    return problems or UserSettings(programs=values.get("programs", {}), **values.get("audit", {}), file=file)
+    guard = tree.get("guard", {})
+    return problems or UserSettings(
+        programs=values.get("programs", {}),
+        **values.get("audit", {}),
+        guard_mode=shared.guard_mode,
+        guarded=shared.guarded if "guarded" in guard else (),
+        open_calls=shared.open_calls if "open" in guard else (),
+        rules=shared.rules,
+        file=file,
+    )
 
 
 def user_key_names() -> tuple[str, ...]:

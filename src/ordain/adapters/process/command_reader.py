@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import ordain
-from ordain.adapters.process.host import account_home, untrusted_because
+from ordain.adapters.process.host import untrusted_because
 from ordain.adapters.process.shell_text import ShellText
+from ordain.adapters.state.user_rules import account_home
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.policy.command_facts import FactReader
 from ordain.core.policy.fact import LineFacts

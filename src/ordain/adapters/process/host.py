@@ -7,7 +7,6 @@ starts a run could put another program there.
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ordain.adapters.process.line import understanding
+from ordain.adapters.state.user_rules import account_home, is_confirmed, user_file
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.policy.fact import LineFacts
 from ordain.core.policy.settings import USER_FILE, Settings, UserSettings
@@ -58,22 +58,11 @@ class LocalHost:
         return understanding(self._workspace, settings)
 
 
-def account_home() -> str | None:
-    """The home that the system has for this account, whatever the environment says."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:  # a number without an account, as in some containers
-        return None
-
-
 def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSettings:
     """The user's own settings; raises Refused where their file cannot be believed or has something wrong in it. It is
     never passed over: a person who wrote it relies on it."""
-    home = env.get("HOME") or account_home()
-    if not (place := env.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")):
-        return UserSettings()
-    path = Path(place, "ordain", USER_FILE)
-    if path.is_absolute() and not os.path.lexists(path):
+    path = user_file(env)
+    if path is None or (path.is_absolute() and not os.path.lexists(path)):
         return UserSettings()
     data, fault, command = b"", "is not an absolute path", None
     if path.is_absolute():
@@ -88,6 +77,8 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     settings = read_user_settings(data, str(path))
     if not isinstance(settings, UserSettings):
         raise Refused(settings)
+    if settings.open_calls and not is_confirmed(data, env):
+        settings = msgspec.structs.replace(settings, open_calls=())
     home = account_home()  # who asks chooses the variables: what a robot may have, only the account's own file says
     if home is None or path.resolve() != Path(home, ".config", "ordain", USER_FILE).resolve():
         return msgspec.structs.replace(settings, robot_backup_outputs=False)

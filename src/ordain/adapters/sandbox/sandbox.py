@@ -19,12 +19,13 @@ from pathlib import Path
 import msgspec
 
 from ordain.adapters.process.bash import BashShell, Inside
-from ordain.adapters.process.host import account_home, program_path
+from ordain.adapters.process.host import program_path
 from ordain.adapters.process.outside import our_python, unseen_file
 from ordain.adapters.process.process import MARK
 from ordain.adapters.process.spool import USAGE
 from ordain.adapters.sandbox.bubblewrap import APART, MISSING, proc_words, started_in
 from ordain.adapters.sandbox.off_limits import KEPT, home_files, off_limits
+from ordain.adapters.state.user_rules import account_home
 from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.control_file import ControlWatch, reach_fault
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment

@@ -10,7 +10,7 @@ from ordain.core.plan.failure import Abort, FailurePolicy
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.fact import SHELL_READS, LineFacts
-from ordain.core.policy.rule import CallRule
+from ordain.core.policy.rule import RULE, CallRule
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
 from ordain.core.text.secret import may_name
@@ -71,6 +71,11 @@ class UserSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Program → its absolute path, where the user says it."""
     robot_backup_outputs: bool = False
     """Whether `audit backup` keeps exact outputs when a robot asks for it."""
+    guard_mode: str = "observe"
+    guarded: tuple[str, ...] = ()
+    open_calls: tuple[str, ...] = ()
+    rules: Mapping[str, CallRule] = {}
+    """What holds in every workspace (`with_user_rules`)."""
     file: str = ""
     """Where they were read from; empty where there is no file."""
 
@@ -155,6 +160,28 @@ def reader_of_lines(settings: Settings) -> Callable[[str], LineFacts] | None:
     asked = any(SHELL_READS in entries for entries in lists)
     asked = asked or any(rule.where and not COMMANDS.keys().isdisjoint(rule.tools) for rule in settings.rules.values())
     return settings.understand if asked else None
+
+
+YOURS = "yours/"
+"""What names of the user's own rules begin with: no workspace can have such a rule."""
+
+
+def with_user_rules(settings: Settings, user: UserSettings) -> Settings:
+    """The settings of a workspace with the user's own rules for calls outside of plans. What either guards is guarded,
+    and what either opens is open but for that: so a workspace only makes the user's own rules stricter."""
+
+    def named(entries: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{RULE}{YOURS}{one.removeprefix(RULE)}" if one.startswith(RULE) else one for one in entries)
+
+    if not (user.guarded or user.open_calls or user.guard_mode == "enforce"):
+        return settings
+    return msgspec.structs.replace(
+        settings,
+        guard_mode="enforce" if "enforce" in (user.guard_mode, settings.guard_mode) else settings.guard_mode,
+        guarded=tuple(dict.fromkeys((*settings.guarded, *named(user.guarded)))),
+        open_calls=tuple(dict.fromkeys((*settings.open_calls, *named(user.open_calls)))),
+        rules={**settings.rules, **{f"{YOURS}{name}": rule for name, rule in user.rules.items()}},
+    )
 
 
 DEFAULTS = Settings()

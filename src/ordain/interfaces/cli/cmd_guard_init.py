@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ordain.assemble.workspace import confirm_user_rules, user_rules_confirmed, user_rules_file
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.guard_rules import CannotEdit, entries_of, with_rules, without_rules
@@ -14,22 +15,25 @@ from ordain.interfaces.cli.file_change import FileChange, shown_change, text_of,
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.view.problem import data_text
 from ordain.interfaces.view.result import InstallResult, SettingsFile
+from ordain.interfaces.view.text import visible
 
 RULES = "guard_rules.toml"
 
 
 @command(name="init")
+@click.option("--user", is_flag=True, help="In your own configuration, for every workspace, instead of ordain.toml.")
 @click.option("--remove", is_flag=True, help="Take back what was written, and nothing else.")
 @click.option("--show", is_flag=True, help="Show what would be written, and write nothing.")
-def init(session: Session, remove: bool, show: bool) -> int:
-    """Put a ready set of rules for coding agents into ordain.toml: reading, building, testing and local git work are
-    open, everything else needs a plan. Show the difference, ask, write it, and ask for trust.
+def init(session: Session, user: bool, remove: bool, show: bool) -> int:
+    """Put a ready set of rules for coding agents into ordain.toml, or into your own configuration (--user): reading,
+    building, testing and local git work are open, everything else needs a plan. Show the difference, ask, write it,
+    and ask for trust.
 
     Only a person at a terminal can, but --show is for everybody.
 
     Example: ordain guard init
     """
-    pasted = "ordain guard init --remove" if remove else "ordain guard init"
+    pasted = " ".join(["ordain guard init", *(["--user"] if user else []), *(["--remove"] if remove else [])])
     if not show:
         session.needs_person("change the rules of the guard", pasted)
         if session.json:
@@ -39,31 +43,50 @@ def init(session: Session, remove: bool, show: bool) -> int:
             session.run(session.app.refusals.record("guard init", pasted, session.by, [problem]))
             session.refused([problem])
             return WAITING
-    change = _change(Path(session.app.workspace.workspace_path) / CONFIGURATION_FILE, remove=remove)
+    path = _user_path() if user else Path(session.app.workspace.workspace_path) / CONFIGURATION_FILE
+    change = _change(path, remove=remove, new="" if user else settings_template())
     if session.json:
         files = (SettingsFile(path=str(change.path), text=change.after),) if change.before != change.after else ()
-        session.answer(InstallResult(files=files, notes=_notes(remove=remove), command=None), next_=[pasted])
+        session.answer(InstallResult(files=files, notes=_notes(remove=remove, user=user), command=None), next_=[pasted])
         return FINE
-    if change.before == change.after:
+    confirmed = not user or change.after is None or user_rules_confirmed(change.after)
+    if change.before == change.after and (remove or confirmed):
         session.say(["There is nothing of ours to take back." if remove else "Everything is written already."])
         return FINE
-    seen = session.page([*shown_change(change), *_notes(remove=remove), ""])
+    shown = shown_change(change)
+    if change.before == change.after:  # it was edited by hand: what it opens counts once a person has read it
+        shown = [f"{change.path}:", *(f"  │ {visible(line)}" for line in (change.after or "").split("\n")), ""]
+    seen = session.page([*shown, *_notes(remove=remove, user=user), ""])
     if show:
         return FINE
     if not seen or not session.ask_word("Write this?"):
         session.say(["Nothing was written."])
         return REFUSED
     write_change(change, pasted)
-    session.say([f"Wrote {change.path}."])
-    return ask_trust(session)
+    session.say([f"Wrote {change.path}." if change.after is not None else f"Deleted {change.path}."])
+    if not user:
+        return ask_trust(session)
+    if change.after is not None:
+        confirm_user_rules(change.after)
+    session.say(["It counts from the next call on, in every workspace of yours."])
+    return FINE
 
 
-def _change(path: Path, *, remove: bool) -> FileChange:
+def _user_path() -> Path:
+    path = user_rules_file()
+    if path is None or not path.is_absolute():
+        raise refuse("E_CONFIG_USER", "Nobody says where your own configuration is.", "Set HOME, or XDG_CONFIG_HOME.")
+    return path
+
+
+def _change(path: Path, *, remove: bool, new: str) -> FileChange:
     before, rules = text_of(path), data_text(RULES)
+    taken_out = f"ordain guard init {'' if new else '--user '}--remove"
     if remove:
-        return FileChange(path, before, without_rules(before) if before is not None else None)
+        after = without_rules(before) if before is not None else None
+        return FileChange(path, before, None if new == "" and after is not None and not after.strip() else after)
     try:
-        return FileChange(path, before, with_rules(before if before is not None else settings_template(), rules))
+        return FileChange(path, before, with_rules(before if before is not None else new, rules, taken_out))
     except CannotEdit as error:
         raise _by_hand(path, str(error), rules) from error
 
@@ -74,10 +97,11 @@ def _by_hand(path: Path, why: str, rules: str) -> Refused:
     return refuse("E_CONFIG", f"{path} {why}; it was left as it is.", hint, f"The rules:\n{rules}")
 
 
-def _notes(*, remove: bool) -> tuple[str, ...]:
+def _notes(*, remove: bool, user: bool) -> tuple[str, ...]:
     if remove:
         return ("Every command that no other entry opens needs a plan again, where the rules are enforced.",)
     return (
         "What runs code of the workspace, such as tests, is open then, and not contained at tier 0.",
         'Rules only watch until [guard] has mode = "enforce".',
+        *(("A workspace can guard more than these rules, and never less.",) if user else ()),
     )

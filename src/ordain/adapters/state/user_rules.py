@@ -1,0 +1,54 @@
+"""The user's own `config.toml`: where it is, and whether a person let the rules in it open anything.
+
+Variables name the place, and whoever starts a hook may set them. So what the file opens counts only while its digest is
+the one that a person confirmed (`ordain guard init --user`), which is kept in the state directory. What it guards
+counts always.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+
+from ordain.adapters.state.directory import state_directory, state_path
+from ordain.adapters.workspace.openat import READ, opened
+from ordain.core.policy.settings import USER_FILE
+from ordain.core.text.problem import Refused
+from ordain.documents.settings_in_force import sha256
+
+CONFIRMED = "user-rules"
+
+
+def account_home() -> str | None:
+    """The home that the system has for this account, whatever the environment says."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a number without an account, as in some containers
+        return None
+
+
+def user_file(env: Mapping[str, str]) -> Path | None:
+    """Where the user's own configuration is, if anybody said."""
+    home = env.get("HOME") or account_home()
+    place = env.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+    return Path(place, "ordain", USER_FILE) if place else None
+
+
+def is_confirmed(data: bytes, env: Mapping[str, str]) -> bool:
+    """Whether a person let what this file opens count."""
+    try:
+        with opened(state_path(env) / CONFIRMED, READ) as handle:
+            return os.read(handle, 200).decode("ascii", "replace").strip() == sha256(data)
+    except (OSError, Refused):
+        return False
+
+
+def confirm(data: bytes, env: Mapping[str, str]) -> None:
+    """Let it count, as a person said."""
+    state = state_directory(env, None)
+    written = state / f".{CONFIRMED}.{os.getpid()}"
+    with opened(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC) as handle:
+        os.write(handle, f"{sha256(data)}\n".encode())
+    written.replace(state / CONFIRMED)
