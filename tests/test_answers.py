@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import step
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused, trust
 from tests.words import (
@@ -323,7 +324,7 @@ def _approval(life: Scenario) -> Signature:
     return found.signature
 
 
-@pytest.mark.parametrize("how", FORGERIES)
+@each("how", FORGERIES)
 def test_a_forged_answer_takes_a_run_nowhere(how: str) -> None:
     life = waiting(*two(), demand=True)
     forge(life, run_stream(life), FORGERIES[how](life))

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import step
+from tests.rows import each
 from tests.scenario import KIM, Scenario
 from tests.test_answers import decisions, item, run_stream, waiting
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused
@@ -108,8 +109,8 @@ def test_a_question_waits_for_days_and_its_answer_is_the_result() -> None:
     sound(life)
 
 
-@pytest.mark.parametrize(
-    ("action", "given", "kept"),
+@each(
+    "action, given, kept",
     [
         (WHICH, "two words", b"two words"),
         (WHICH, Given(value="abort"), b"abort"),
@@ -134,8 +135,8 @@ def test_answers_of_each_kind(action: Ask, given: str | Given, kept: bytes) -> N
     sound(life)
 
 
-@pytest.mark.parametrize(
-    ("action", "given", "code"),
+@each(
+    "action, given, code",
     [
         (WHICH, Given(value=3), "E_ANSWER_VALUE"),
         (WHICH, "x" * (1 << 21), "E_ANSWER_VALUE"),
@@ -476,7 +477,7 @@ SAYS_ANOTHER_THING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("how", SAYS_ANOTHER_THING)
+@each("how", SAYS_ANOTHER_THING)
 def test_a_sent_answer_that_does_not_do_what_it_says_is_nothing_to_anybody(how: str) -> None:
     """Anybody who can write the ledger can send one, where no signature is demanded."""
     life = waiting()

@@ -12,6 +12,7 @@ import click
 import msgspec
 import pytest
 
+from tests.rows import each
 from tests.words import (
     BUILT_IN,
     TRANSITIONS,
@@ -195,7 +196,7 @@ def test_every_key_of_an_agent_is_told_with_what_it_stands_beside() -> None:
 # --- Tools -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@each("name", BUILT_IN)
 def test_every_tool_is_described_with_its_arguments_and_its_effect_class(name: str) -> None:
     tool = BUILT_IN[name]
     rows = [
@@ -210,7 +211,7 @@ def test_every_tool_is_described_with_its_arguments_and_its_effect_class(name: s
 # --- Links -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "page",
     [
         "README.md",
@@ -265,7 +266,7 @@ def commands(page: str) -> list[str]:
     return sorted({*spans, *re.findall(r"^(?:\$|\s+→) (ordain .+)$", text, re.MULTILINE)})
 
 
-@pytest.mark.parametrize(("page", "line"), [(page, line) for page in PAGES_WITH_COMMANDS for line in commands(page)])
+@each("page, line", [(page, line) for page in PAGES_WITH_COMMANDS for line in commands(page)])
 def test_every_command_shown_is_there(page: str, line: str) -> None:
     fault = fault_of(line)
     assert fault is None, f"{page}: {line}: {fault}"

@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import ScriptedShell
 from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
@@ -472,7 +473,7 @@ def guess_wrong(life: Scenario, times: int) -> None:
         assert caught.value.problems[0].code == "E_APPROVAL_SIGNATURE"
 
 
-@pytest.mark.parametrize(("prepare", "code", "recorded"), ROWS, ids=[one[0].__name__ for one in ROWS])
+@each("prepare, code, recorded", ROWS, ids=[one[0].__name__ for one in ROWS])
 def test_the_corpus_of_approval_and_commit(prepare, code, recorded):
     life = Scenario(step("a", on_failure=Escalate()))
     work = prepare(life)
@@ -795,7 +796,7 @@ FORGERIES: list[Forgery] = [
 ]
 
 
-@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda one: one.__name__)
+@each("forgery", FORGERIES, ids=lambda one: one.__name__)
 def test_a_forged_approval_starts_nothing_and_does_no_harm_to_a_true_one(forgery):
     life = with_two_approvers()
     true = permission(life)
@@ -807,7 +808,7 @@ def test_a_forged_approval_starts_nothing_and_does_no_harm_to_a_true_one(forgery
     assert do(commit(life)).status == "completed"
 
 
-@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda one: one.__name__)
+@each("forgery", FORGERIES, ids=lambda one: one.__name__)
 def test_a_forgery_beside_a_true_approval_is_passed_over(forgery):
     life = with_two_approvers()
     true = permission(life)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each
 from tests.words import HOME
 from tools.measure import trees
 
@@ -290,7 +291,7 @@ def test_every_file_that_a_page_names_is_there(page: str) -> None:
     assert not stale, "\n".join(stale)
 
 
-@pytest.mark.parametrize("page", sorted({*FOR_USERS} - {*PAGES}))
+@each("page", sorted({*FOR_USERS} - {*PAGES}))
 def test_every_file_of_ours_that_a_page_for_users_names_is_there(page: str) -> None:
     stale = [
         f"{page}:{number}: no `{name}`; write where it is now"

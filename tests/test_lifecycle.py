@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ordain.core.ledger import chain
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario, twin_ports
 from tests.twins.execution import CountingIds, ManualClock, ScriptedShell, ToldNotifier
 from tests.twins.ledger import MemoryLedger
@@ -539,8 +540,8 @@ def test_a_ledger_that_cannot_be_written_expires_nothing_and_says_the_same():
     assert life.app.plans.all()[0].status == "expired"
 
 
-@pytest.mark.parametrize(
-    ("before", "verb", "code"),
+@each(
+    "before, verb, code",
     [
         ("proposed", "archive", "E_PLAN_STAGE"),
         ("approved", "archive", "E_PLAN_STAGE"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ordain
+from tests.rows import each
 from tests.scenario import twin_ports
 from tests.twins.ledger import MemoryLedger
 from tests.words import DEFINITIONS, DirectoryWorkspace, Settings, lint, read
@@ -46,8 +47,8 @@ def test_there_are_plans_in_the_docs():
     assert len(shown_plans()) >= 3
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+@each(
+    "old, new",
     [
         ("prepare", "plans.prepare"),
         ("approve", "approvals.approve"),

@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from tools.measure import class_names, local_imports, long_functions, long_modules, trees, wide_constructors
+from tools.measure import class_names, local_imports, long_functions, long_modules, pairs, trees, wide_constructors
 
 ROOT = Path(__file__).parent.parent
 NOUNS = {
@@ -83,6 +83,31 @@ def test_no_constructor_takes_too_much():
 
 def test_few_imports_stand_inside_functions():
     assert local_imports(trees()) <= LOCAL_IMPORTS_MAX
+
+
+NAMED = {
+    ("core/lineage/ask.py", "Ask"),
+    ("core/lineage/decision.py", "Ask"),
+    ("core/lint/content.py", "Ask"),
+    ("core/lint/content.py", "NestedPlan"),
+    ("core/plan/canonical.py", "NestedPlan"),
+    ("core/plan/template.py", "NestedPlan"),
+    ("interfaces/view/frame.py", "Ask"),
+    ("interfaces/view/picture.py", "Ask"),
+    ("interfaces/view/picture.py", "NestedPlan"),
+    ("interfaces/view/preview.py", "Ask"),
+    ("interfaces/view/preview.py", "NestedPlan"),
+}
+"""Who names an action class outside of `core/plan/actions`, `engine/perform` and the union in `core/plan/model`. May
+only shrink: ask for a role, for what an `about` says, or `nested_plan_of`. `run`, `tool` and `task` are not counted:
+they have machinery of their own (shell, toolbox, agents)."""
+
+
+def test_hardly_anybody_names_an_action() -> None:
+    found = pairs(trees())
+    assert sorted(found - NAMED) == [], "These modules name an action; ask for a role or an `about` instead."
+    assert sorted(NAMED - found) == [], "These are gone; take them off the list."
+    assert len(NAMED) <= 12
 
 
 # --- Tests that survive a move ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.build import step
 from tests.patience import eventually_in_loop
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_answers import decisions, item, run_stream
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused, trust
@@ -401,8 +402,8 @@ def test_another_try_after_it_is_told_why_it_could_not_be_done() -> None:
     assert "no access" in life.agents.items[1].prompt and "retry" in life.agents.items[1].prompt
 
 
-@pytest.mark.parametrize(
-    ("said", "reported", "why"),
+@each(
+    "said, reported, why",
     [
         (b"I tried.\n\nORDAIN CANNOT: there is no such table\n", b"", "there is no such table"),
         (b"**ORDAIN CANNOT: there is no such table**", b"", "there is no such table"),
@@ -669,7 +670,7 @@ def test_others_go_on_while_a_person_works_and_an_answer_is_taken_up_at_once() -
 # --- Crashes ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("boundary", range(1, 14))
+@each("boundary", range(1, 14))
 def test_no_crash_puts_a_persons_task_in_doubt(boundary: int) -> None:
     life = tasking(task(agent="kim"), step("b")).crash_at(boundary).run()
     if life.run_id() is None:

@@ -33,6 +33,7 @@ from hypothesis import strategies as st
 from ordain.core.ledger import chain
 from tests.build import step
 from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look, remembered, signed, told
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.words import (
     NEEDS_RULES,
@@ -272,8 +273,8 @@ def test_what_a_signature_vouches_for_cannot_be_rewritten() -> None:
         assert "checkpoint" in both(forger.rows()).kinds
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each(
+    "field, value",
     [
         ("plan_id", "plan:" + "0" * 64),
         ("expires_at", 2_000_000_000_000),
@@ -330,8 +331,8 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
     assert len([one for one in with_key.ours if one[1] == stream]) == 2  # the honest one and the other
 
 
-@pytest.mark.parametrize(
-    ("stream", "event", "kinds"),
+@each(
+    "stream, event, kinds",
     [
         ("workspace", {"type": "moon_landed"}, {"unreadable"}),
         ("workspace", {"type": "run_finished", "status": "completed"}, {"stray"}),
@@ -670,8 +671,8 @@ def test_answers_are_good_as_they_were_given() -> None:
     assert Forger(answered()).rows() == list(answered())
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each(
+    "field, value",
     [
         ("choice", "pass"),
         ("to", "passed"),
@@ -714,8 +715,8 @@ def test_an_answer_whose_signature_was_taken_out_is_called_unsigned_or_found_whe
         assert both(rows, keys=[KIM_MARK, ANN_MARK]).kinds == {"signature"}
 
 
-@pytest.mark.parametrize(
-    ("at", "forged"),
+@each(
+    "at, forged",
     [
         (0, {"to": "passed"}),
         (0, {"to": "skipped"}),
@@ -818,8 +819,8 @@ def test_a_signed_answer_fits_no_other_run_step_attempt_or_moment() -> None:
             assert answers(copied.rows()) == [(3, 3), (1, 0)]
 
 
-@pytest.mark.parametrize(
-    ("name", "by", "kinds"),
+@each(
+    "name, by, kinds",
     [
         ("kim", {"name": "kim", "channel": "terminal"}, set()),
         ("kim", {"name": "kim", "channel": "robot"}, {"decision"}),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.adapters.agents.preset import _STARTS
+from tests.rows import each
 from tests.words import AGENT_PRESETS, Finished, Said, Usage, Whole, read_object
 
 SAMPLES = Path(__file__).with_name("said")
@@ -52,7 +53,7 @@ def _finished(name: str) -> Finished:
     return Finished(duration_ms=1, exit_code=0, output=output, output_bytes=len(output), errors=errors)
 
 
-@pytest.mark.parametrize("name", READ)
+@each("name", READ)
 def test_what_is_read_from_a_real_output(name: str) -> None:
     assert READERS[name.partition("-")[0]](_finished(name)) == READ[name]
 

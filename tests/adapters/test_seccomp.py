@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from tests.rows import each
 from tests.words import no_sockets
 
 X86, X86_32 = 0xC000003E, 0x40000003
@@ -34,8 +35,8 @@ def answer(number: int, architecture: int, *arguments: int) -> int:
             at += if_true if holds else if_false
 
 
-@pytest.mark.parametrize(
-    ("number", "architecture", "argument", "expected"),
+@each(
+    "number, architecture, argument, expected",
     [
         (OPEN, X86, 0, ALLOW),
         (SOCKET, X86, 1, REFUSE),
@@ -73,8 +74,8 @@ def test_no_file_is_made_that_runs_as_another(mode: int) -> None:
     assert answer(OPENAT2, X86, 0, 0, 0) == 0x00050026  # there is no such call
 
 
-@pytest.mark.parametrize(
-    ("family", "kind", "expected"),
+@each(
+    "family, kind, expected",
     [
         (1, 1, ALLOW), (1, 1 | CLOEXEC, ALLOW), (1, 5, ALLOW), (1, 2, REFUSE), (1, 2 | CLOEXEC, REFUSE), (1, 3, REFUSE),
         (2, 1, REFUSE), (30, 2, REFUSE),

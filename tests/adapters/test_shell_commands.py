@@ -2,10 +2,10 @@
 
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.rows import each
 from tests.words import PARSED_BYTES_MAX, ShellText, SimpleCommand, argument_script, plain_script
 
 READER = ShellText()
@@ -19,8 +19,8 @@ def command(*words, **fields):
     return SimpleCommand(words, **fields)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each(
+    "text, expected",
     [
         ("bash scripts/deploy.sh -v", [command("bash", "scripts/deploy.sh", "-v")]),
         ("A=1 B=x.sh make all", [command("make", "all", assignments=(("A", "1"), ("B", "x.sh")))]),
@@ -65,7 +65,7 @@ def test_what_commands_name(text, expected):
     assert list(commands(text)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "bash -c 'cat x > y'",
@@ -82,7 +82,7 @@ def test_a_text_that_is_handed_to_a_shell_is_read_too(text):
     assert commands(text)[-1] == command("cat", "x", outputs=("y",), handed=True)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ['bash -c "$x"', 'eval "$x"', "bash -c 'a ('", "a | bash", "bash <<E\n$x\nE\n", "a | sh -s b", 'bash "$x"', "$x"],
 )
@@ -90,8 +90,8 @@ def test_a_script_that_nobody_knows_is_said_to_be_unknown(text):
     assert any(None in one.words for one in commands(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "directory"),
+@each(
+    "text, directory",
     [
         ("cd sub && cat x", "sub"),
         ("cd a; cd b/c; cat x", "a/b/c"),

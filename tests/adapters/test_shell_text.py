@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.patience import hang_guard
+from tests.rows import each
 from tests.words import (
     AndOr,
     Background,
@@ -108,7 +109,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each("text", TEXTS)
 def test_bash_agrees(text):
     script, fault = READER.read(text)
     assert (fault is None) == bash_accepts(text)
@@ -142,8 +143,8 @@ def script(text):
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
+@each(
+    "text, found",
     [
         ("pytest -q", ["pytest"]),
         ("A=1 pytest", ["pytest"]),
@@ -208,18 +209,18 @@ CONSTANT_BUT_OPEN = [
 """Always the same too, and left open by rules that stay plain: a miss is better than a false alarm."""
 
 
-@pytest.mark.parametrize("text", CONSTANT)
+@each("text", CONSTANT)
 def test_a_constant_status_is_the_one_that_bash_gives(text):
     done = subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text], capture_output=True)
     assert constant_status(script(text)) == done.returncode
 
 
-@pytest.mark.parametrize("text", CONSTANT_BUT_OPEN)
+@each("text", CONSTANT_BUT_OPEN)
 def test_what_takes_an_interpreter_is_left_open(text):
     assert constant_status(script(text)) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "trap a EXIT; true", "f() { true; }; bash -c f",
@@ -247,8 +248,8 @@ def test_what_depends_on_the_world_is_not_constant(text):
     assert constant_status(script(text)) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@each(
+    "text, told",
     [
         ("set +e; a", "set +e"),
         ("trap 'exit 0' EXIT; a", "trap exit 0 EXIT"),
@@ -273,8 +274,8 @@ def test_what_makes_failures_not_count(text, told):
     assert ignores_failures(script(text)) == told
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
+@each(
+    "words, text",
     [
         ("bash -c TEXT", "TEXT"),
         ("/bin/sh -ec TEXT x", "TEXT"),
@@ -304,8 +305,8 @@ def test_wrapped_commands_are_unwrapped():
 A, B, C = (Simple((name,)) for name in "abc")
 
 
-@pytest.mark.parametrize(
-    ("text", "statements"),
+@each(
+    "text, statements",
     [
         ("a", (A,)),
         ('a \'x y\' "z" $v w"$v"', (Simple(("a", "x y", "z", None, None)),)),

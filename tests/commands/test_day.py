@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
-import pytest
 
+from tests.rows import each
 from tests.words import (
     DEFINITIONS,
     SHELL,
@@ -72,7 +72,7 @@ def test_the_rules_do_what_their_examples_say():
     assert list_problems(SETTINGS, DEFINITIONS) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "command",
     [
         "pytest --junitxml=/home/dev/.bashrc",

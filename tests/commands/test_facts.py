@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ordain
+from tests.rows import each
 from tests.words import (
     ALARMS,
     LINE_MAX,
@@ -106,7 +107,7 @@ RISKY = [
 ]
 
 
-@pytest.mark.parametrize("line", RISKY)
+@each("line", RISKY)
 def test_what_is_dangerous_raises_an_alarm(line):
     assert READ(line).risk is Risk.RAISED, READ(line)
 
@@ -170,7 +171,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("line", READS)
+@each("line", READS)
 def test_what_only_reads_counts_as_that(line):
     assert READ(line).risk is Risk.READS, READ(line)
 
@@ -268,7 +269,7 @@ NOT_READS = [
 ]
 
 
-@pytest.mark.parametrize("line", NOT_READS)
+@each("line", NOT_READS)
 def test_nothing_else_does(line):
     assert READ(line).risk is not Risk.READS, READ(line)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each
 from tests.words import (
     DEFINITIONS,
     SHELL,
@@ -86,8 +87,8 @@ def rules(**where: object) -> dict[str, object]:
 TESTS = rules(program=("pytest", "make"), arguments=("-q", "tests", "test"))
 
 
-@pytest.mark.parametrize(
-    ("command", "opened"),
+@each(
+    "command, opened",
     [
         ("pytest -q tests", True),
         ("make test", True),

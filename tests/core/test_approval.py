@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from ordain.core.approval.approval import (
@@ -23,6 +22,7 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.sealing import SealedEnvironment
 from tests.build import plan, step
+from tests.rows import each
 
 PLAN = plan(step("a"), step("b", tool="write_file", args={"path": "x", "content": "y"}))
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -65,8 +65,8 @@ def test_action_kinds_are_computed_from_the_plan():
     assert action_kinds(plan(step("a", tool="list_files", contract="touch x"))) == ("contract", "tool:list_files")
 
 
-@pytest.mark.parametrize(
-    ("approval", "made", "here", "code"),
+@each(
+    "approval, made, here, code",
     [
         (APPROVAL, plan(step("a")), HERE, "E_PLAN_HASH_MISMATCH"),
         (replace(APPROVAL, action_kinds=("run",)), PLAN, HERE, "E_PLAN_HASH_MISMATCH"),

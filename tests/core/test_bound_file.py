@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from ordain.core.plan.model import Step, all_steps
 from ordain.core.policy.bound_file import NotBound, Writes, command_texts, named_files, not_bound
 from tests.build import plan, step
 from tests.plans import plans
+from tests.rows import each
 
 READER = ShellText()
 OPTION = re.compile(r"-\w$|-(?!x)\w+|--\w")
@@ -26,8 +26,8 @@ def named(made: Step) -> Any:
     return named_files(made, READER.scripts(command_texts([made])))
 
 
-@pytest.mark.parametrize(
-    ("command", "paths"),
+@each(
+    "command, paths",
     [
         ("bash scripts/deploy.sh -v", {"scripts/deploy.sh"}),
         ("tool --file=a.toml -fb.mk @c.json d=e.txt", {"a.toml", "b.mk", "c.json", "e.txt", "@c.json", "d=e.txt"}),
@@ -49,8 +49,8 @@ def test_the_paths_that_a_command_names(command: str, paths: set[str]) -> None:
     assert {one for one in named(step("a", run=command)).paths if not OPTION.match(one)} == paths
 
 
-@pytest.mark.parametrize(
-    ("command", "reasons"),
+@each(
+    "command, reasons",
     [
         ("su -c 'bash x.sh' kim", ["commands that cannot be taken apart"]),
         ("su - kim -c 'bash x.sh'", ["commands that cannot be taken apart"]),
@@ -91,8 +91,8 @@ def test_options_that_are_not_followed_are_said_to_be_unknown(command: str, reas
     assert "sudo" not in command or "x" in made.paths
 
 
-@pytest.mark.parametrize(
-    ("made", "written"),
+@each(
+    "made, written",
     [
         (step("a", run="echo 1.1 > VERSION"), ("VERSION",)),
         (step("a", run="cd d; cat x >> y"), ("d/y",)),

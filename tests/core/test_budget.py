@@ -37,6 +37,7 @@ from ordain.core.run.step_event import (
 )
 from ordain.core.text.problem import Refused
 from tests.build import plan, step
+from tests.rows import each
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 OPENED = RunOpened(
@@ -300,7 +301,7 @@ def reached() -> Life:
     return life(step("a"), step("b"), budget=Budget(attempts=1)).end("a")
 
 
-@pytest.mark.parametrize(
+@each(
     "event",
     [
         AttemptStarted(step=StepId("b"), attempt=1, key="k"),

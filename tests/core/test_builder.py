@@ -7,6 +7,7 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.failure import Fallback, Retry
 from ordain.core.plan.value import StepId
 from ordain.documents.reading import read
+from tests.rows import each
 
 DOCUMENT = b"""\
 # Bump version
@@ -113,8 +114,8 @@ def refusal(**what):
     return refused.value.problems
 
 
-@pytest.mark.parametrize(
-    ("what", "code", "said"),
+@each(
+    "what, code, said",
     [
         ({"on_failur": "abort"}, "E_PLAN_UNKNOWN_FIELD", "`on_failur`"),
         ({"args": {}}, "E_PLAN_UNKNOWN_FIELD", "`args`"),

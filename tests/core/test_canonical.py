@@ -22,13 +22,14 @@ from ordain.core.plan.value import RunId, StepId
 from ordain.documents.reading import read
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
+from tests.rows import each
 
 GOLDEN_FILES = Path(__file__).parent.parent / "golden"
 GOLDEN = json.loads((GOLDEN_FILES / "digests.json").read_text())
 NOTATIONS = json.loads((GOLDEN_FILES / "notations.json").read_text())
 
 
-@pytest.mark.parametrize("name", sorted(GOLDEN))
+@each("name", sorted(GOLDEN))
 def test_golden_digests_never_change(name):
     """They may change only with the plan version."""
     golden = GOLDEN[name]
@@ -89,6 +90,7 @@ def test_changing_any_field_changes_the_digest(made, data):
     check_every_change(made, data)
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("name", sorted(NOTATIONS))
 @given(data=st.data())
 @settings(max_examples=2)
@@ -134,8 +136,8 @@ def nested(name: str, run: str) -> NestedPlan:
     return NestedPlan(plan=plan(step(name, run=run)))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@each(
+    "one, other",
     [
         (plan(step("a"), title="x|step[0]=y"), plan(step("a"), title="x")),
         (plan(step("a", needs=())), plan(step("a", needs="b"))),

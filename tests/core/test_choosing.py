@@ -24,6 +24,7 @@ from ordain.core.policy.agent import (
 from ordain.core.policy.assignment import Assignment, assignments
 from ordain.core.policy.settings import Settings
 from tests.build import plan
+from tests.rows import each
 
 
 def given_task(name="t", title="Fix it", agent=None, **fields):
@@ -158,7 +159,7 @@ def test_what_an_approver_is_told_of_each_task():
     ]
 
 
-@pytest.mark.parametrize("name", Agent.__struct_fields__)
+@each("name", Agent.__struct_fields__)
 def test_every_part_of_a_definition_is_in_its_digest(name):
     one = Agent(preset="claude")
     other = {str: "x", bool: True, tuple: ("x",), type(None): "x"}

@@ -33,6 +33,7 @@ from ordain.core.policy.settings import Settings
 from ordain.interfaces.view.preview import action_lines
 from ordain.interfaces.view.run import Style
 from tests.build import plan, step
+from tests.rows import each
 
 FACTS = Facts(tools=BUILT_IN, settings=Settings())
 
@@ -54,7 +55,7 @@ def test_a_call_of_the_shell_is_a_run_step(command, env):
     assert command_of(shell(command, env=env)) == RunCommand(command=command, env=env)
 
 
-@pytest.mark.parametrize(
+@each(
     "action",
     [
         CallTool(tool="shell"),
@@ -102,7 +103,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("command", "env", "fields"), SAME)
+@each("command, env, fields", SAME)
 def test_lint_and_policy_say_the_same_of_both(command, env, fields):
     facts = replace(FACTS, shell_faults={"if": "unexpected end of file"})
     other = step("b", needs=())
@@ -204,8 +205,8 @@ def test_a_command_is_shown_as_bash_gets_it():
     assert "echo $${x}" in shown and '{"Y": "${y}"}' in shown
 
 
-@pytest.mark.parametrize(
-    ("argv", "refused"),
+@each(
+    "argv, refused",
     [
         (["sh", "-c", "${a.output}"], True),
         (["/bin/bash", "-e", "-c", "echo ${a.output}"], True),

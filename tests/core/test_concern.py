@@ -21,6 +21,7 @@ from ordain.core.plan.tool import ToolDefinition, ToolParameter
 from ordain.core.policy.settings import Settings
 from tests.build import plan, step
 from tests.core.test_difference import READ_FIRST
+from tests.rows import each
 
 TOOLS = {
     **BUILT_IN,
@@ -191,17 +192,17 @@ def test_a_task_that_lists_no_tools_may_use_those_on_files_and_no_others(old: Pl
     assert concerns(task(), task(tools=("read_file", "edit_file")), tools) == ()
 
 
-@pytest.mark.parametrize(("kind", "old", "new"), WORSE)
+@each("kind, old, new", WORSE)
 def test_what_got_worse_is_called_out(kind: ConcernKind, old: Plan, new: Plan):
     assert kind in [concern.kind for concern in concerns(old, new, TOOLS)]
 
 
-@pytest.mark.parametrize(("kind", "old", "new"), [row for row in WORSE if row[0] not in OPEN_BOTH_WAYS])
+@each("kind, old, new", [row for row in WORSE if row[0] not in OPEN_BOTH_WAYS])
 def test_the_other_way_it_is_no_concern(kind: ConcernKind, old: Plan, new: Plan):
     assert kind not in [concern.kind for concern in concerns(new, old, TOOLS)]
 
 
-@pytest.mark.parametrize(("old", "new"), BETTER)
+@each("old, new", BETTER)
 def test_what_only_tightens_or_does_not_matter_is_no_concern(old: Plan, new: Plan):
     assert concerns(old, new, TOOLS) == ()
 

@@ -15,6 +15,7 @@ from ordain.core.text.control import (
     may_matter,
 )
 from tests.programs import need
+from tests.rows import each
 
 CONTROL = (
     *(
@@ -58,13 +59,13 @@ NO_CONTROL = (
 )
 
 
-@pytest.mark.parametrize("path", CONTROL)
+@each("path", CONTROL)
 def test_it_is_control(path: str) -> None:
     assert is_control(path)
     assert any(map(may_matter, path.split("/")))
 
 
-@pytest.mark.parametrize("path", NO_CONTROL)
+@each("path", NO_CONTROL)
 def test_it_is_none(path: str) -> None:
     assert not is_control(path)
 

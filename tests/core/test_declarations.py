@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-import pytest
 
 from ordain.core.plan.model import Action
 from ordain.core.plan.role import EffectClass, PathRead, PathWritten, about, parts, roles
 from ordain.engine.perform.table import PERFORMERS, WATCHERS
 from tests.documents.test_docs import ACTIONS
 from tests.interfaces.golden import check_golden
+from tests.rows import each
 from tools.mutate import read_mutants
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_the_declarations_are_those_a_person_has_read() -> None:
     check_golden("actions.txt", lines, under=ROOT / "tests/golden")
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+@each("kind", KINDS, ids=IDS)
 def test_an_approver_sees_every_path_and_what_is_done_to_it(kind: Any) -> None:
     action, what = sample(kind), about(kind)
     read, written = [*parts(action, PathRead)], [*parts(action, PathWritten)]
@@ -80,7 +80,7 @@ def test_whatever_only_reads_is_on_this_list() -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "performer"), {**PERFORMERS, **WATCHERS}.items(), ids=lambda one: one.__name__)
+@each("kind, performer", {**PERFORMERS, **WATCHERS}.items(), ids=lambda one: one.__name__)
 def test_every_action_has_its_own_performer(kind: Any, performer: Any) -> None:
     taken = inspect.signature(performer).parameters["action"].annotation
     assert taken == kind.__name__, f"engine/perform/table.py gives {kind.__name__} to {performer}, which takes {taken}."
@@ -98,7 +98,7 @@ TESTED = {
 """Tests with another name than their action. May only shrink."""
 
 
-@pytest.mark.parametrize("kind", {**PERFORMERS, **WATCHERS}, ids=tag)
+@each("kind", {**PERFORMERS, **WATCHERS}, ids=tag)
 def test_every_performed_action_has_tests_and_a_row_that_breaks_it(kind: Any) -> None:
     module = Path(inspect.getfile(kind)).stem
     test = ROOT / "tests/engine" / f"{TESTED.get(tag(kind), f'test_{tag(kind)}')}.py"
@@ -108,7 +108,7 @@ def test_every_performed_action_has_tests_and_a_row_that_breaks_it(kind: Any) ->
     assert f"{module}.py" in broken, f"No row of tests/mutants breaks `{tag(kind)}` (actions/{module}.py or perform/)."
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+@each("kind", KINDS, ids=IDS)
 def test_the_page_on_the_format_shows_its_fields(kind: Any) -> None:
     row = re.search(rf"`{tag(kind)}\{{([^}}]*)\}}`", FORMAT.partition("\n## Actions\n")[2])
     assert row is not None, f'docs/plan-format.md, "Actions", has no row with `{tag(kind)}{{…}}`.'
@@ -117,7 +117,7 @@ def test_the_page_on_the_format_shows_its_fields(kind: Any) -> None:
     assert shown == expected, f"The row of `{tag(kind)}` in docs/plan-format.md shows other fields than its class has."
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+@each("kind", KINDS, ids=IDS)
 def test_the_page_on_doubt_has_its_effect_class(kind: Any) -> None:
     rows = [row for row in ARCHITECTURE.splitlines() if row.startswith("| ") and f"`{tag(kind)}`" in row]
     if about(kind).unsupported:

@@ -53,6 +53,7 @@ from ordain.core.plan.role import ConcernKind
 from ordain.core.plan.tool import DEFINITIONS
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
+from tests.rows import each
 
 NOTATIONS = json.loads((Path(__file__).parent.parent / "golden" / "notations.json").read_text())
 
@@ -389,9 +390,7 @@ READ_FIRST: list[tuple[str, ConcernKind, str | None, Plan, Plan]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "where", "old", "new"), [row[1:] for row in READ_FIRST], ids=[row[0] for row in READ_FIRST]
-)
+@each("kind, where, old, new", [row[1:] for row in READ_FIRST], ids=[row[0] for row in READ_FIRST])
 def test_what_could_weaken_a_plan_is_read_first(kind: ConcernKind, where: str | None, old: Plan, new: Plan):
     found = between(old, new).concerns
     assert (kind, where) in [(concern.kind, concern.step) for concern in found]
@@ -455,7 +454,7 @@ STRONGER: dict[str, tuple[Plan, Plan]] = {
 }
 
 
-@pytest.mark.parametrize("name", STRONGER)
+@each("name", STRONGER)
 def test_what_only_tightens_is_not_read_first(name: str):
     old, new = STRONGER[name]
     found = between(old, new)
@@ -468,7 +467,7 @@ BOTH_WAYS_FINE = {
 }
 
 
-@pytest.mark.parametrize("name", STRONGER)
+@each("name", STRONGER)
 def test_the_other_way_it_is_read_first(name: str):
     new, old = STRONGER[name]
     assert bool(between(old, new).concerns) == (name not in BOTH_WAYS_FINE)

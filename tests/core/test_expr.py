@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from ordain.adapters.tools.cel import Cel
 from ordain.core.plan.expr import EXPRESSION_BYTES_MAX, VARIABLES, ExpressionError, Expressions, Named, named
 from tests.patience import hang_guard
+from tests.rows import each
 
 CEL: Expressions = Cel()
 REPEATED = VARIABLES | {"item", "index"}
 
 
-@pytest.mark.parametrize(
-    ("expression", "found"),
+@each(
+    "expression, found",
     [
         ("true", Named()),
         ('steps["a"].output == 1', Named(steps=("a",))),
@@ -62,8 +63,8 @@ def test_good_expressions(expression):
 LIST = "[" + "1," * 99 + "1]"
 
 
-@pytest.mark.parametrize(
-    ("expression", "fault"),
+@each(
+    "expression, fault",
     [
         ("", "syntax error"),
         ("true &&", "syntax error"),

@@ -33,6 +33,7 @@ from ordain.documents.reading import read
 from ordain.interfaces.mcp.proposal import Proposal, document_of
 from tests.build import plan, step
 from tests.patience import hang_guard
+from tests.rows import each
 
 OPEN, GUARDED, DENIED = CallStanding
 
@@ -69,8 +70,8 @@ UNKNOWN = Call(tool="linear:create", args={"title": "x"})
 # --- How a call stands -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("it", "settings", "stands"),
+@each(
+    "it, settings, stands",
     [
         # By default, what reads is open and everything else needs a plan.
         (LIST, {}, OPEN),
@@ -453,8 +454,8 @@ def test_what_is_proposed_is_the_call_that_was_refused(it):
     assert found.exact
 
 
-@pytest.mark.parametrize(
-    ("it", "title"),
+@each(
+    "it, title",
     [
         (call("mail:send", body="x", to=["a@x.org", "b@x.org"]), "mail:send to a@x.org, b@x.org"),
         (call("mail:send", title="x" * 60, to="a"), f"mail:send to a, title {'x' * 50}\u2026"),

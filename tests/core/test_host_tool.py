@@ -9,6 +9,7 @@ from ordain.core.guard.host_tool import FoundPath, found_at, host_calls, idle, m
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolSource
 from ordain.core.policy.settings import Settings
+from tests.rows import each
 
 MAIL = ToolSource(mcp=("mail-server",), effects={"search": EffectClass.READS, "read.one": EffectClass.READS})
 SETTINGS = Settings(sources={"mail": MAIL, "odd.name": MAIL, "local": ToolSource(python="a:b")})
@@ -126,7 +127,7 @@ def test_what_reaches_outside_and_what_nobody_knows_is_guarded(tool):
     assert call.tool == f"claude-code:{tool}"
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/w/.claude/settings.json",
@@ -225,7 +226,7 @@ def test_a_link_out_of_the_workspace_is_judged_by_its_name_too_and_opened_by_non
         assert judged.standing is max(expected, CallStanding.GUARDED, key=list(CallStanding).index)
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/state/workspaces/x/ledger.db",

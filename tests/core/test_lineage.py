@@ -27,6 +27,7 @@ from ordain.core.run.event import (
 )
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import DecisionGiven, StepState
+from tests.rows import each
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ROBOT = Principal(name="robot", channel=Channel.ROBOT)
@@ -211,7 +212,7 @@ def test_a_run_ends_in_no_other_way(status):
         fold(prepared(), started(), ended(status))
 
 
-@pytest.mark.parametrize(
+@each(
     "events",
     [
         (prepared(), approved(), approved()),
@@ -285,8 +286,8 @@ def test_revisions_say_where_the_newest_bytes_of_each_plan_are():
     assert (state.revisions, state.plan_id, state.size) == ({B: 2, A: 3}, A, 3)
 
 
-@pytest.mark.parametrize(
-    ("events", "after", "status"),
+@each(
+    "events, after, status",
     [
         ((), 0, "draft"),
         ((prepared(),), WEEK - 1, "proposed"),

@@ -44,6 +44,7 @@ from ordain.core.policy.agent import Agent
 from ordain.core.policy.settings import Settings
 from tests.build import plan, step
 from tests.plans import plans
+from tests.rows import each
 
 OPERATIONS = ("odoo:search", "odoo:write")
 AGENTS = {"coder": Agent(preset="codex"), "reviewer": Agent(human=True)}
@@ -750,18 +751,18 @@ def shown(value):
     return value if isinstance(value, str) else ""
 
 
-@pytest.mark.parametrize(("made", "code"), STRUCTURE, ids=shown)
+@each("made, code", STRUCTURE, ids=shown)
 def test_structure(made, code):
     assert code in codes(made)
 
 
-@pytest.mark.parametrize(("made", "code"), REFERENCES, ids=shown)
+@each("made, code", REFERENCES, ids=shown)
 def test_references_and_expressions(made, code):
     told = {"W_CONFUSABLE"} if not written(made).isascii() else set()
     assert set(codes(made)) == {code} | told
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "if grep -q TODO f; then exit 1; fi; exit 0",
@@ -801,12 +802,12 @@ def test_paths_that_are_not_gits_or_are_only_read(made):
     assert codes(made) == []
 
 
-@pytest.mark.parametrize(("made", "code"), SURROUNDINGS, ids=shown)
+@each("made, code", SURROUNDINGS, ids=shown)
 def test_surroundings(made, code):
     assert code in codes(made)
 
 
-@pytest.mark.parametrize(("made", "code"), CONTRACTS, ids=shown)
+@each("made, code", CONTRACTS, ids=shown)
 def test_contracts(made, code):
     found = problems(made)
     assert code in [problem.code for problem in found]
@@ -897,7 +898,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("made", GOOD)
+@each("made", GOOD)
 def test_good(made):
     assert codes(made) == []
 
@@ -940,8 +941,8 @@ def read(path="in.txt", **fields):
     return step("r", tool="read_file", args={"path": path}, **fields)
 
 
-@pytest.mark.parametrize(
-    ("made", "code"),
+@each(
+    "made, code",
     [
         (plan(read()), "E_READS_MISSING"),
         (plan(task(reads=("file:in.txt",)), **THOUGHTS), "E_READS_MISSING"),
@@ -970,8 +971,8 @@ def test_what_is_read_is_there_or_made_before(made, code):
     assert codes(made, facts) == ([code] if code else [])
 
 
-@pytest.mark.parametrize(
-    ("read", "code"),
+@each(
+    "read, code",
     [
         *(
             (f"file:{path}", "E_PATH")
@@ -992,8 +993,8 @@ def test_what_a_task_reads_can_be_handed_on(read, code):
     assert codes(made, replace(FACTS, empty_topics=frozenset(["silent"]))) == ([code] if code else [])
 
 
-@pytest.mark.parametrize(
-    ("made", "warned"),
+@each(
+    "made, warned",
     [
         (plan(step("a", contract="pytst -q")), True),
         (plan(step("a", contract="cat x | pytst")), True),
@@ -1041,8 +1042,8 @@ def test_all_problems_come_at_once_each_with_its_step():
     ]
 
 
-@pytest.mark.parametrize(
-    ("made", "hint"),
+@each(
+    "made, hint",
     [
         (plan(step("a", tool="write_fil")), "Did you mean `write_file`?"),
         (plan(step("a", tool="odo")), "Did you mean `odoo`?"),
@@ -1140,8 +1141,8 @@ def told_everywhere(text):
 DEEP = [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]
 
 
-@pytest.mark.parametrize(
-    ("made", "code"),
+@each(
+    "made, code",
     [
         *((made, code) for text, code in FORBIDDEN_TEXTS for made in told_everywhere(text)),
         (plan(act("a", SendText(text="x", pane_id=2**53))), "E_DOC_NUMBER"),

@@ -13,6 +13,7 @@ from ordain.core.policy.agent import Agent
 from ordain.core.policy.rule import CallRule, Example
 from ordain.core.policy.settings import Settings
 from ordain.core.text.problem import Problem
+from tests.rows import each
 
 SEND = ToolDefinition(
     name="mail:send",
@@ -112,8 +113,8 @@ def test_everything_is_for_what_is_guarded_only():
         assert said(listed(where, "*")) == [f"{where} names `*`, which is no tool, action or effect class."]
 
 
-@pytest.mark.parametrize(
-    ("entry", "detail", "hints"),
+@each(
+    "entry, detail, hints",
     [
         ("raeds", "which is no tool, action or effect class", ("Did you mean `reads`?",)),
         ("destructiv", "which is no tool, action or effect class", ("Did you mean `destructive`?",)),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ordain.core.text.pattern import PathPattern, matches, normal
 from tests.patience import hang_guard
+from tests.rows import each
 
 
 def reference(pattern, path):
@@ -17,8 +18,8 @@ def reference(pattern, path):
     return re.fullmatch("".join(parts.get(token) or re.escape(token) for token in tokens), path, re.DOTALL) is not None
 
 
-@pytest.mark.parametrize(
-    ("pattern", "yes", "no"),
+@each(
+    "pattern, yes, no",
     [
         ("a.txt", ["a.txt"], ["b.txt", "a.txt/b", "a_txt", "", "x/a.txt"]),
         ("*.txt", ["a.txt", ".txt"], ["a/b.txt", "a.txt.x"]),

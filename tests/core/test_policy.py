@@ -18,6 +18,7 @@ from ordain.core.policy.ruling import Ruling, rule
 from ordain.core.policy.settings import Settings
 from ordain.core.text.problem import Place, Problem
 from tests.build import plan, step
+from tests.rows import each
 
 
 def tool(name: str, effect: str, *paths: str, destructive: bool = False) -> ToolDefinition:
@@ -70,8 +71,8 @@ def judged(one: Step, **lists: tuple[str, ...]) -> str:
 # --- What lists are ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("steps", "settings", "asks", "denied"),
+@each(
+    "steps, settings, asks, denied",
     [
         ([READ], Settings(), False, 0),
         ([READ, WRITE], Settings(), True, 0),
@@ -93,8 +94,8 @@ def test_deny_wins_then_ask_then_allow_and_what_no_list_names_is_asked(steps, se
     assert ruling.reasons or ruling.denied
 
 
-@pytest.mark.parametrize(
-    ("one", "entry"),
+@each(
+    "one, entry",
     [
         (READ, "reads"),
         (WRITE, "repeatable"),
@@ -198,8 +199,8 @@ def test_allowing_an_agent_does_not_allow_the_contract_of_its_task():
 # --- Paths ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "entry", "strict", "allowed"),
+@each(
+    "one, entry, strict, allowed",
     [
         # What a pattern matches.
         (call("write_file", "docs/a.md"), "path:docs/**", "deny", True),
@@ -312,8 +313,8 @@ def test_every_step_counts_also_in_fallbacks_and_nested_plans():
 # --- What is said --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "settings", "reason"),
+@each(
+    "one, settings, reason",
     [
         (READ, Settings(), "`read_file` (reads, 1 time) is allowed without asking"),
         (WRITE, Settings(), "`write_file` (repeatable, 1 time) is not in the policy's allow list"),
@@ -492,8 +493,8 @@ def ruled(content: Any, path: str = "docs/a", /, **lists: Any) -> Ruling:
     return rule(plan(one), TOOLS, Settings(**{"allow": (), "rules": RULES, **lists}))
 
 
-@pytest.mark.parametrize(
-    ("content", "lists", "said"),
+@each(
+    "content, lists, said",
     [
         ("note: x", {"allow": ("rule:notes",)}, "allow"),
         ("Note: x", {"allow": ("rule:notes",)}, "ask"),
@@ -577,8 +578,8 @@ def test_effects_are_computed_from_registry_and_bytes():
     ]
 
 
-@pytest.mark.parametrize(
-    ("one", "entry", "answers"),
+@each(
+    "one, entry, answers",
     [
         (call("move", "a", to="secrets/b"), "path:secrets", "deny"),
         (call("move", "secrets", to="b"), "path:secrets", "deny"),

@@ -10,10 +10,11 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import Action
 from ordain.core.report.tally import could_not_start, kind_of, missing_program
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
-    ("command", "kind"),
+@each(
+    "command, kind",
     [
         ("pytest -q", "pytest"),
         ("  /usr/bin/make -j4 && true", "make"),
@@ -49,8 +50,8 @@ def test_everything_else_counts_under_its_tool_or_kind(action: Action, kind: str
     assert kind_of(action) == kind
 
 
-@pytest.mark.parametrize(
-    ("output", "program"),
+@each(
+    "output, program",
     [
         ("bash: line 1: jq: command not found\n", "jq"),
         ("some words\nbash: line 12: ./run.sh: Permission denied", "./run.sh"),

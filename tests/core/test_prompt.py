@@ -17,6 +17,7 @@ from ordain.core.run.prompt import DEFAULT_TEMPLATE, PARTS, Setting, Shown, long
 from ordain.core.run.step_event import Evidence, Outcome, Verdict
 from tests.build import plan, step
 from tests.interfaces.golden import check_golden
+from tests.rows import each
 
 PROMPTS = Path(__file__).parent.parent / "golden" / "prompts"
 CHECK = Contract(command="pytest -q tests/auth", stdout="[0-9]+ passed")
@@ -77,8 +78,8 @@ def test_a_paragraph_whose_parts_say_nothing_is_left_out():
     assert write_prompt(template, setting("X")) == "Do it: X\n\nThat is all, coder.\n"
 
 
-@pytest.mark.parametrize(
-    ("template", "fault"),
+@each(
+    "template, fault",
     [
         (DEFAULT_TEMPLATE, None),
         ("Hello {{task}} as {{agent}}", None),

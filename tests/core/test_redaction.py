@@ -15,6 +15,7 @@ from ordain.core.lint.content import secrets_in
 from ordain.core.text.redaction import BLOCK_MAX, BROKEN_MAX, CONTEXT, HIDDEN_MAX, Redactor, hide
 from ordain.core.text.redaction import CUT as REST
 from ordain.core.text.secret import CREDENTIALS, HEAD_MAX, SHAPES, compiled
+from tests.rows import each
 
 SECRET = "hunter2-Äpfel/birnen?<a&b>'c\"$d`e\\f ~g%h+i"
 PLAIN = "s3cr3tT0kenValue"
@@ -219,7 +220,7 @@ def test_a_secret_of_many_lines_is_hidden_line_by_line():
     assert redact(f"<{secret.strip()}>", secret) == f"<{NAME}>"
 
 
-@pytest.mark.parametrize("length", [127, 128, 129, 136, 137, 248, 249, 1000])
+@each("length", [127, 128, 129, 136, 137, 248, 249, 1000])
 def test_a_long_secret_is_hidden_as_a_whole_in_every_form(length):
     secret = varied(length)
     for form, text in whole_forms(secret).items():
@@ -296,7 +297,7 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("line", ORDINARY)
+@each("line", ORDINARY)
 def test_ordinary_words_paths_and_ids_are_no_tokens(line):
     assert Redactor({}).text(line) is line
     assert list(secrets_in(line.encode(), {})) == []
@@ -306,8 +307,8 @@ def test_a_known_secret_is_shown_by_its_name_and_not_by_its_shape():
     assert redact(f"{TOKENS[1][0]},", TOKENS[1][0]) == f"{NAME},"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@each(
+    "text, shown",
     [
         ("Authorization: Bearer abc.def-ghi_jkl", "Authorization: Bearer [redacted the credentials of a request]"),
         (
@@ -411,6 +412,7 @@ def test_chunks_make_no_difference(output, sizes):
     assert in_chunks(REDACTOR, output, sizes) == REDACTOR.data(output)
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize(
     "fragment", [PLAIN, SECRET, COLOURED, *(token for token, _ in TOKENS), f"https://{'u' * 150}:passpass@x"]
 )
@@ -465,7 +467,7 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("secret", CUT.values(), ids=CUT)
+@each("secret", CUT.values(), ids=CUT)
 def test_a_secret_that_lost_its_beginning_is_not_shown(secret):
     redactor = Redactor({"X_TOKEN": LONG})
     data = f"{secret}\nThat was all.\n".encode() + b"Nothing more is said.\n" * 40
@@ -497,6 +499,7 @@ def told(redactor, data, limit=1000):
     return redactor.so_far(data, limit, whole=True)
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize("secret", [SECRET, PLAIN, "line one of two\nline two of two", varied(140), "Zm9vYmFyYmF6" * 3])
 def test_the_beginning_of_a_secret_is_not_shown_before_its_end_has_come(secret):
     redactor = Redactor({"X_TOKEN": secret})
@@ -509,7 +512,7 @@ def test_the_beginning_of_a_secret_is_not_shown_before_its_end_has_come(secret):
                 assert shown.startswith(before.strip())
 
 
-@pytest.mark.parametrize("token", [token for token, what in TOKENS if what != "a private key"])
+@each("token", [token for token, what in TOKENS if what != "a private key"])
 def test_the_beginning_of_a_well_known_token_is_not_shown(token):
     redactor = Redactor({})
     begin = max(len(begin) for shape in SHAPES for begin in shape.begins if token.startswith(begin.decode()))

@@ -23,10 +23,11 @@ from ordain.core.plan.refs import (
     without_references,
 )
 from tests.plans import NAMES
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
-    ("text", "reference"),
+@each(
+    "text, reference",
     [
         ("${a.output}", Reference(source=StepOutput(step="a"))),
         ("${ a.output }", Reference(source=StepOutput(step="a"))),
@@ -57,7 +58,7 @@ def test_every_form_is_found_and_read(text, reference):
     assert list(references({"a": [f"see {text} and", {"b": (text,)}], "c": 1}, "page")) == [text, text]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "${a.output",
@@ -80,7 +81,7 @@ def test_what_can_only_be_meant_as_one_is_found_and_not_readable(text):
     assert isinstance(parse(found), Unreadable)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "$HOME",

@@ -15,6 +15,7 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings
 from ordain.core.policy.tier import Address, header_fault, read_address
 from tests.build import plan, step
+from tests.rows import each
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_addresses_are_taken_apart(text, parts):
     assert read_address(text) == Address(scheme=scheme, host=host, port=port, target=target)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("", "a", "//a", "ftp://a", "HTTP://a", "http:a", "http:///x", "http://", "file:///etc/passwd"),
@@ -89,7 +90,7 @@ def test_good_headers(headers):
     assert header_fault(headers) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
     [
         *({"A": "b\r\nC: d"}, {"A": "b\nc"}, {"A": "b\0"}, {"A": "ü"}, {"A": " b"}, {"A": "b "}, {"A": "\x7f"}),
@@ -106,8 +107,8 @@ def asking(**args):
     return replace(step("a"), action=CallTool(tool="http_request", args=args))
 
 
-@pytest.mark.parametrize(
-    ("args", "codes"),
+@each(
+    "args, codes",
     [
         ({"url": "https://a/x"}, []),
         ({"url": "https://a/x", "method": "POST", "headers": {"A": "b"}, "body": "x", "status": 201}, []),

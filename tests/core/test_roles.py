@@ -41,7 +41,7 @@ from ordain.core.plan.role import (
 from ordain.core.run.schedule import effect_class
 from ordain.documents.markdown.table import PLAN_TABLE, STEP_TABLE
 from tests.build import step
-from tools.measure import pairs, trees
+from tests.rows import each
 
 DECLARED = [
     *get_args(Action),
@@ -56,13 +56,13 @@ def place(kind: type[Any]) -> str:
     return f"{kind.__name__} in {path.relative_to(path.parents[5])}"
 
 
-@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+@each("kind", DECLARED, ids=lambda kind: kind.__name__)
 def test_every_field_has_a_role(kind: type[msgspec.Struct]) -> None:
     for field in kind.__struct_fields__:
         assert field in roles(kind), f"The field `{field}` of {place(kind)} has no role (ordain/core/plan/role.py)."
 
 
-@pytest.mark.parametrize("kind", get_args(Action), ids=lambda kind: kind.__name__)
+@each("kind", get_args(Action), ids=lambda kind: kind.__name__)
 def test_every_action_says_what_it_is_like(kind: Any) -> None:
     assert isinstance(getattr(kind, "about", None), About), f"{place(kind)} has no `about: ClassVar[About]`."
     carriers = [name for name, role in roles(kind).items() if isinstance(role, Payload)]
@@ -97,7 +97,7 @@ def test_every_variant_of_a_module_is_one_that_a_plan_can_have(module: Any, unio
     assert left_out == set(), f"in no union of core/plan/{module.__name__.rpartition('.')[2]}.py: {left_out}"
 
 
-@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+@each("kind", DECLARED, ids=lambda kind: kind.__name__)
 def test_a_path_has_the_role_of_a_path(kind: type[msgspec.Struct]) -> None:
     for name, role in roles(kind).items():
         if re.search(r"(^|_)(path|file|dir|folder|directory)s?$", name):
@@ -140,31 +140,6 @@ def test_a_place_may_have_words_of_its_own() -> None:
 def test_a_field_is_found_by_its_role() -> None:
     kinds = (RunCommand, CallTool, StoreData, RunWorkflow, Custom, AcquireLock)
     assert [field_with(kind, Payload) for kind in kinds] == ["env", "args", "value", "params", "payload", None]
-
-
-NAMED = {
-    ("core/lineage/ask.py", "Ask"),
-    ("core/lineage/decision.py", "Ask"),
-    ("core/lint/content.py", "Ask"),
-    ("core/lint/content.py", "NestedPlan"),
-    ("core/plan/canonical.py", "NestedPlan"),
-    ("core/plan/template.py", "NestedPlan"),
-    ("interfaces/view/frame.py", "Ask"),
-    ("interfaces/view/picture.py", "Ask"),
-    ("interfaces/view/picture.py", "NestedPlan"),
-    ("interfaces/view/preview.py", "Ask"),
-    ("interfaces/view/preview.py", "NestedPlan"),
-}
-"""Who names an action class outside of `core/plan/actions`, `engine/perform` and the union in `core/plan/model`. May
-only shrink: ask for a role, for what an `about` says, or `nested_plan_of`. `run`, `tool` and `task` are not counted:
-they have machinery of their own (shell, toolbox, agents)."""
-
-
-def test_hardly_anybody_names_an_action() -> None:
-    found = pairs(trees())
-    assert sorted(found - NAMED) == [], "These modules name an action; ask for a role or an `about` instead."
-    assert sorted(NAMED - found) == [], "These are gone; take them off the list."
-    assert len(NAMED) <= 12
 
 
 @pytest.mark.parametrize("action", [AcquireLock(lock_name="a"), ReleaseLock(lock_name="a"), Ask(question="?")])

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
-import pytest
-
 from ordain.adapters.process.shell_text import ShellText
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import Plan, all_steps
 from ordain.core.policy.bound_file import command_texts
 from tests.build import plan, step
+from tests.rows import each
 
 
 def doing(actions: str) -> Plan:
     return plan(*(step(f"s{number}", run=f"make {one}") for number, one in enumerate(actions)))
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "same"),
+@each(
+    "new, old, same",
     [
         ("a", "a", True),
         ("a", "b", False),
@@ -44,8 +43,8 @@ def is_same(new: Plan, old: Plan) -> bool:
 OLD = ("rm -rf build", "git push origin main", "echo done")
 
 
-@pytest.mark.parametrize(
-    ("new", "same"),
+@each(
+    "new, same",
     [
         (("rm -rf build ", "git  push origin main;", "echo done"), True),
         (("rm -rf build # clean", "git push 'origin' \"main\"", "echo done"), True),

@@ -44,6 +44,7 @@ from ordain.core.run.step_event import (
     Verdict,
 )
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import check_evidence
 
 LIMITS = Limits(concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=())
@@ -227,8 +228,8 @@ def test_apply_refuses_what_the_table_does_not_allow(made, data):
     assert {key: record.state for key, record in life.state.steps.items()} == before
 
 
-@pytest.mark.parametrize(
-    ("made", "seen", "settle"),
+@each(
+    "made, seen, settle",
     [
         (step("a", tool="read_file"), None, Settlement.AGAIN),
         (step("a", tool="write_file"), None, Settlement.AGAIN),
@@ -264,8 +265,8 @@ def test_the_table_of_doubt(made, seen, settle):
     assert doubt(state, made.id, DEFINITIONS).settle is settle
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "verdict", "to"),
+@each(
+    "before, now, verdict, to",
     [
         ("x", "x", Verdict.BROKEN, "pending"),
         ("x", "x", Verdict.HELD, "pending"),

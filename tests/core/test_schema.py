@@ -4,12 +4,12 @@ import re
 from typing import Any
 
 import jsonschema
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.text import schema as rules
 from ordain.core.text.schema import patterns, schema_faults
+from tests.rows import each
 
 
 def misfits(schema: Any, value: Any) -> list[str]:
@@ -73,7 +73,7 @@ def test_it_agrees_with_another_one(schema: Any, value: Any) -> None:
     assert (list(misfits(schema, value)) == []) is expected
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {"type": "strin"},

@@ -27,6 +27,7 @@ from ordain.core.policy.scope import (
 )
 from ordain.core.task.offer import NAME_MAX, door_names, offer_of
 from tests.build import plan, step
+from tests.rows import each
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 OTHERS = {
@@ -46,8 +47,8 @@ ANY = Task(task="Do it")
 BARE = plan(STEP)
 
 
-@pytest.mark.parametrize(
-    ("given_task", "plans", "has"),
+@each(
+    "given_task, plans, has",
     [
         (ANY, [BARE], FILES),
         (task(), [BARE], ()),
@@ -106,8 +107,8 @@ def problem(tool: str, writes: tuple[str, ...] = (), protect: tuple[str, ...] = 
     return found.code if found is not None else None
 
 
-@pytest.mark.parametrize(
-    ("path", "fine"),
+@each(
+    "path, fine",
     [
         ("src/a.py", True),
         ("./src//a.py", True),
@@ -206,7 +207,7 @@ def test_plain_names_stay_as_they_are() -> None:
     assert door_names(["write_file", "web:get"]) == {"write_file": "write_file", "web:get": "web__get"}
 
 
-@pytest.mark.parametrize("name", [name for name in TOOLS if name != "custom:deploy"])
+@each("name", [name for name in TOOLS if name != "custom:deploy"])
 def test_what_is_said_of_a_tool_is_what_the_registry_says(name: str) -> None:
     tool, offer = TOOLS[name], offer_of(TOOLS[name], name)
     assert offer.reads is (tool.effect is EffectClass.READS)

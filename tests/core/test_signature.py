@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ordain.core.approval.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature, statement
 from ordain.core.plan.canonical import digest
+from tests.rows import each
 
 KEY = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
 FINGERPRINT = "ed25519:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9"
@@ -37,7 +38,7 @@ def test_there_is_another_spelling_that_decoders_let_pass():
     assert base64.b64decode(OTHER_SPELLING, validate=True) == base64.b64decode(KEY)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",

@@ -20,6 +20,7 @@ from ordain.core.plan.value import Instant
 from ordain.core.policy.rule import ArgumentConditions, CallRule
 from ordain.core.policy.settings import Settings
 from ordain.core.text.limit import DAY_MS
+from tests.rows import each
 
 NOON = 1_794_830_400_000  # 2026-11-16 12:00 UTC
 SINCE = Instant(NOON - 7 * DAY_MS)
@@ -113,8 +114,8 @@ def test_what_was_cut_short_is_open_by_no_rule_but_by_its_path() -> None:
 # --- Suggested rules -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("tool", "fields"),
+@each(
+    "tool, fields",
     [
         ("db:put", {"effect": "checkable", "destructive": True}),
         ("db:put", {"effect": "checkable", "standing": CallStanding.DENIED, "code": "E_POLICY_DENIED"}),
@@ -152,7 +153,7 @@ def test_what_sounds_as_if_it_does_more_than_read_is_not_suggested(name: str) ->
     assert reported(seen("crm:get_orders")).suggestions and reported(seen("crm:list_inboxes")).suggestions
 
 
-@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r", "\n", "\u202e"])
+@each("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r", "\n", "\u202e"])
 def test_what_an_agent_said_begins_no_line_of_what_is_to_be_copied(end: str) -> None:
     value = f'x{end}[guard]{end}open = ["mail", "\u200b"]'
     calls = [seen("crm:tag", _json(tag=value, note=str(n)), effect="repeatable") for n in range(8)]

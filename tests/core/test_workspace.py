@@ -3,7 +3,6 @@
 import hashlib
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from ordain.core.run.event import (
     WorkspaceEvent,
     WorkspaceOpened,
 )
+from tests.rows import each
 
 BY = Principal(name="somebody", channel=Channel.TERMINAL)
 SEEDS = {name: hashlib.sha256(name.encode()).digest() for name in ("kim", "pat", "eve")}
@@ -112,7 +112,7 @@ FORGED: dict[str, WorkspaceEvent] = {
 }
 
 
-@pytest.mark.parametrize("what", FORGED)
+@each("what", FORGED)
 def test_what_no_approver_signed_changes_nothing_and_is_named(what):
     before, after = fold(*ENROLLED), fold(*ENROLLED, FORGED[what])
     assert (after.trusted, after.approvers) == (before.trusted, before.approvers)
@@ -143,8 +143,8 @@ def test_after_the_last_key_was_revoked_nobodys_word_is_enough_again():
 REFUSED = SignatureRefused(name="kim", by=BY)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "now", "locked"),
+@each(
+    "wrong, now, locked",
     [
         ([0] * 4, 0, False),
         ([0] * 5, 0, True),

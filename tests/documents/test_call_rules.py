@@ -5,6 +5,7 @@ import pytest
 from ordain.core.policy.rule import CallRule, Example
 from ordain.documents.settings import read_settings
 from ordain.interfaces.cli.configuration import settings_template
+from tests.rows import each
 
 RULE = """
 [rules.ours]
@@ -41,8 +42,8 @@ def test_the_template_shows_one():
     assert settings.rules["x"].matches_not == (Example(tool="mail:send", args={"to": "kim@example.org"}),)
 
 
-@pytest.mark.parametrize(
-    ("rule", "detail"),
+@each(
+    "rule, detail",
     [
         ("", "tools must name what the rule is about"),
         ("tools = []", "tools must name what the rule is about"),

@@ -1,6 +1,5 @@
 """ordain.toml: what it sets, and every way it can be wrong."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from ordain.core.policy.agent import Agent
 from ordain.core.policy.settings import Settings
 from ordain.documents.settings import key_names, keys_set, read_settings
 from ordain.interfaces.cli.configuration import settings_template
+from tests.rows import each
 
 
 def test_the_template_is_all_defaults():
@@ -125,7 +125,7 @@ python = "pkg.module:function"
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         b"\xff",

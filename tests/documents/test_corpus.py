@@ -10,6 +10,7 @@ from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.documents.document import Document
 from ordain.documents.markdown.table import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.reading import read
+from tests.rows import each
 
 
 def steps(body: str) -> str:
@@ -264,7 +265,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code"), REFUSED, ids=lambda value: value if len(value) < 40 else value[:40])
+@each("text, code", REFUSED, ids=lambda value: value if len(value) < 40 else value[:40])
 def test_refused(text: str, code: str) -> None:
     document = read_text(text)
     assert code in codes(document)
@@ -319,7 +320,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize("text", ACCEPTED)
+@each("text", ACCEPTED)
 def test_accepted(text: str) -> None:
     plan_of(text)
 

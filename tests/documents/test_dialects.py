@@ -18,6 +18,7 @@ from ordain.documents.dialects.reader import DIALECTS
 from ordain.documents.document import Document
 from ordain.documents.format import formatted
 from ordain.documents.reading import read
+from tests.rows import each
 
 FIXTURES = Path(__file__).parent.parent / "dialects"
 GOLDEN: dict[str, str] = json.loads((FIXTURES / "golden.json").read_text())
@@ -43,7 +44,7 @@ def found(text: str) -> list[tuple[str, int | None, int | None]]:
 # --- The seeds' own examples ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(GOLDEN))
+@each("name", sorted(GOLDEN))
 def test_the_examples_of_the_seeds(name: str) -> None:
     document = fixture(name)
     assert plan_id(sound(document)) == GOLDEN[name]
@@ -206,7 +207,7 @@ S2_TEXTS = {
 }
 
 
-@pytest.mark.parametrize("said", S2_TEXTS)
+@each("said", S2_TEXTS)
 def test_s2_texts_mean_what_they_meant(said: str) -> None:
     tree = {"steps": [{"id": "step_1", "tool": "a", "args": {}}, {"id": "b", "tool": "a", "args": {"x": said}}]}
     action = sound(read(json.dumps(tree).encode())).steps[1].action
@@ -458,7 +459,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each("name", WRONG)
 def test_what_is_nearly_a_dialect(name: str) -> None:
     text, problems = WRONG[name]
     document = read(text.encode())

@@ -33,6 +33,7 @@ from ordain.documents.markdown.table import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.reading import read
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from tests.build import plan, step
+from tests.rows import each
 
 PAGE = (Path(__file__).parents[2] / "docs/plan-format.md").read_text()
 FENCES = re.findall(r"^(`{3,})(\w+)\n(.*?)^\1$", PAGE, re.DOTALL | re.MULTILINE)
@@ -68,7 +69,7 @@ def test_every_field_is_in_it() -> None:
     assert {name for name in shown if f"`{name}`" not in PAGE} == {"Title"}  # which is written `title`
 
 
-@pytest.mark.parametrize("kind", [Action, Precondition, Strategy, WaitCondition, FailurePolicy, Plan, Step, Budget])
+@each("kind", [Action, Precondition, Strategy, WaitCondition, FailurePolicy, Plan, Step, Budget])
 def test_every_variant_and_its_fields_are_in_it(kind: Any) -> None:
     for variant in get_args(kind) or (kind, ForEach, Parameter):
         tag, names = variant.__struct_config__.tag, {field.encode_name for field in msgspec.structs.fields(variant)}
@@ -103,7 +104,7 @@ def test_it_names_the_actions_that_are_not_carried_out_and_no_others() -> None:
     assert named == refused
 
 
-@pytest.mark.parametrize("field", ["writes", "budget", "model", "network", "worktree", "pool", "when", "approval"])
+@each("field", ["writes", "budget", "model", "network", "worktree", "pool", "when", "approval"])
 def test_it_names_the_fields_that_are_not_carried_out_and_no_others(field: str) -> None:
     values: dict[str, Any] = {"writes": ("x",), "budget": Budget(tokens=1), "network": True, "worktree": True}
     given = replace(step("a"), **{field: values.get(field, "ask")})

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.plan.words import read_duration, write_duration
+from tests.rows import each
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ def test_read(text: str, duration_ms: int) -> None:
     assert write_duration(duration_ms) == text
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "soon", "10", "s", "1.5s", "-1s", "+1s", "10 s", "10S", "1h30m", "010s", "１s", "9" * 5000 + "s", "1s\n"],
 )

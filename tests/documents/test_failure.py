@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,10 +22,11 @@ from ordain.core.plan.value import StepId
 from ordain.core.plan.words import read_failure, write_failure
 from ordain.core.text.problem import Problem
 from tests.plans import NAMES
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
-    ("text", "policy"),
+@each(
+    "text, policy",
     [
         ("abort", Abort()),
         ('abort("no disk")', Abort(message="no disk")),
@@ -68,8 +68,8 @@ def test_a_factor_of_one_is_no_factor() -> None:
     assert canonical_bytes(one) == canonical_bytes(none)
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
+@each(
+    "text, code",
     [
         ("", "E_FIELD_VALUE"),
         ("give up", "E_FIELD_VALUE"),

@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from tests.rows import each
 from tests.words import CannotEdit, data_text, entries_of, read_settings, with_rules, without_rules
 
 RULES = data_text("guard_rules.toml")
@@ -23,7 +24,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+@each("text", TEXTS.values(), ids=TEXTS.keys())
 def test_they_are_put_in_once_and_taken_out_without_a_trace(text: str) -> None:
     written = with_rules(text, RULES)
     before, after = tomllib.loads(text), tomllib.loads(written)

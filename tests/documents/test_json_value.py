@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.documents.json import read_json
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
+@each(
+    "text, code",
     [
         ("", "E_DOC_SYNTAX"),
         ("{", "E_DOC_SYNTAX"),
@@ -69,8 +70,8 @@ def test_refused(text: str, code: str) -> None:
     assert read.value is None
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@each(
+    "text, value",
     [
         ("null", None),
         (' {"a": [1, -2.5, true, false, null, "\\u00e4\\n\\/"]} ', {"a": [1, -2.5, True, False, None, "ä\n/"]}),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.lock import ReleaseLock
@@ -26,6 +24,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.text.problem import Place
 from ordain.documents.document import Document
 from ordain.documents.reading import read
+from tests.rows import each
 
 
 def plan_of(text: str) -> Plan:
@@ -433,7 +432,7 @@ FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "values"), FIELDS)
+@each("body, values", FIELDS)
 def test_every_field_of_a_step(body: str, values: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"id": "one", "description": "One", "action": RunCommand(command="a"), "needs": ()}
     assert first(body) == Step(**{**plain, **values})
@@ -612,8 +611,8 @@ STEP_COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
+@each(
+    "text, place",
     [*COLUMNS, *((f"# T\n\n## Steps\n\n### 1. A\n\n{body}\n", place) for body, place in STEP_COLUMNS)],
 )
 def test_problems_have_line_and_column(text: str, place: tuple[str, int, int]) -> None:

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ordain.documents.markdown.scan import Fence, Heading, Text, hides_text, opens_comment, scan, underlines
+from tests.rows import each
 
 
 def lines_of(text: str) -> list[str]:
     return text.split("\n")
 
 
-@pytest.mark.parametrize(
-    ("line", "level", "text"),
+@each(
+    "line, level, text",
     [
         ("# Title", 1, "Title"),
         ("   ###### deep  ", 6, "deep"),

@@ -21,6 +21,7 @@ from ordain.core.plan.model import Action, Budget, ForEach, Parameter, Plan, Ste
 from ordain.documents.document import Path, ProblemList, nowhere
 from ordain.documents.shape import _TreeWalk, path_text, shape, shown
 from tests.plans import plans
+from tests.rows import each
 
 
 def shaped(value: Any, into: Any) -> tuple[Any, list[tuple[str, Path]]]:
@@ -38,8 +39,8 @@ def shaped(value: Any, into: Any) -> tuple[Any, list[tuple[str, Path]]]:
 STEP = {"id": "a", "description": "A", "action": {"type": "run", "command": "x"}, "needs": []}
 
 
-@pytest.mark.parametrize(
-    ("value", "into", "expected"),
+@each(
+    "value, into, expected",
     [
         ({"type": "run", "command": "x"}, Action, RunCommand(command="x")),
         ({"type": "run", "command": "x", "env": None}, Action, RunCommand(command="x")),
@@ -71,8 +72,8 @@ for _ in range(17):
     DEEP = [DEEP]
 
 
-@pytest.mark.parametrize(
-    ("value", "into", "expected"),
+@each(
+    "value, into, expected",
     [
         ({"type": "run"}, Action, [("E_PLAN_TYPE", ("command",))]),
         ({"type": "rum", "command": 1}, Action, [("E_STEP_ACTION", ("type",))]),

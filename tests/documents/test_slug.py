@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from ordain.core.plan.name import id_fault, tool_name_fault
 from ordain.documents.tree_writer import slug
+from tests.rows import each
 
 
-@pytest.mark.parametrize("word", ["a", "A_b-9", "7a", "none-1", "None", "x" * 64, "_", "-"])
+@each("word", ["a", "A_b-9", "7a", "none-1", "None", "x" * 64, "_", "-"])
 def test_ids(word: str) -> None:
     assert id_fault(word) is None
 
 
-@pytest.mark.parametrize(
-    ("word", "code"),
+@each(
+    "word, code",
     [
         ("none", "E_STEP_ID"),
         ("7", "E_STEP_ID"),
@@ -40,8 +41,8 @@ def test_not_ids(word: str, code: str) -> None:
     assert fault[1].isascii()
 
 
-@pytest.mark.parametrize(
-    ("title", "word"),
+@each(
+    "title, word",
     [
         ("Analyze the bug", "analyze-the-bug"),
         ("  Fix (#423)!", "fix-423"),

@@ -6,6 +6,7 @@ import pytest
 
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX, string_fault
 from ordain.documents.document import decode
+from tests.rows import each
 
 
 def codes(data: bytes) -> list[str]:
@@ -13,8 +14,8 @@ def codes(data: bytes) -> list[str]:
     return [] if isinstance(found, str) else [problem.code for problem in found]
 
 
-@pytest.mark.parametrize(
-    ("data", "code"),
+@each(
+    "data, code",
     [
         (b"", "E_DOC_EMPTY"),
         (b" \n\t\r\n", "E_DOC_EMPTY"),

@@ -15,6 +15,7 @@ from ordain.documents.document import Document
 from ordain.documents.reading import notation_of, read
 from ordain.documents.tree_writer import write_json, write_yaml
 from tests.patience import hang_guard
+from tests.rows import each
 
 RUN = {"type": "run", "command": "make"}
 
@@ -153,7 +154,7 @@ REFUSED: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tree", "expected"), REFUSED)
+@each("tree, expected", REFUSED)
 def test_refused(tree: Any, expected: list[str]) -> None:
     document = read_tree(tree)
     assert sorted(codes(document)) == sorted(expected)
@@ -161,8 +162,8 @@ def test_refused(tree: Any, expected: list[str]) -> None:
     assert all(problem.where and problem.where.line for problem in document.problems)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each(
+    "text, expected",
     [
         ('{"title": "T", "title": "T"}', [("E_DOC_DUPLICATE", 1, 16)]),
         ('{"title": "\\ud800"}', [("E_DOC_CONTROL_CHARACTER", 1, 11)]),
@@ -445,8 +446,8 @@ def test_places_of_steps(write: Any) -> None:
     assert len(document.places) == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "notation"),
+@each(
+    "text, notation",
     [
         ('{"title": "T"}', "json"),
         ("\n  {", "json"),

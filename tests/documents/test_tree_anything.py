@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from ordain.documents.tree_writer import write_json, write_yaml
 from ordain.documents.yaml import yaml_text
 from tests.plans import VALUES, plans
+from tests.rows import each
 
 WORDS = st.sampled_from(
     [
@@ -159,7 +159,7 @@ def test_the_quick_reader_agrees_with_the_careful_one(text: str) -> None:
     assert quick.depth == careful.depth
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         '{"a": 1, "a": "\\u003a"}',

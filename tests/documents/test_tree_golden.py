@@ -20,6 +20,7 @@ from ordain.documents.tree_writer import plan_tree, write_json, write_yaml
 from ordain.documents.yaml import read_yaml
 from ordain.interfaces.cli.cmd_schema import plan_schema
 from tests.plans import plans
+from tests.rows import each
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/notations.json").read_text())
 SCHEMA = plan_schema()
@@ -61,7 +62,7 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("name", sorted(GOLDEN))
+@each("name", sorted(GOLDEN))
 def test_golden_plans_are_of_the_schema(name: str) -> None:
     VALIDATOR.validate(json.loads("\n".join(GOLDEN[name]["json"])))
     VALIDATOR.validate(read_yaml("\n".join(GOLDEN[name]["yaml"]), depth_max=40).value)
@@ -75,8 +76,8 @@ def test_every_written_plan_is_of_the_schema(plan: Plan) -> None:
 RUN = {"type": "run", "command": "x"}
 
 
-@pytest.mark.parametrize(
-    ("tree", "valid"),
+@each(
+    "tree, valid",
     [
         ({"title": "T", "steps": [{"action": RUN}]}, True),
         ({"title": "T", "steps": [{"action": RUN, "id": None, "needs": [1, "a"], "timeout_ms": None}]}, True),

@@ -19,6 +19,7 @@ from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml
 from ordain.documents.yaml import read_yaml, yaml_text
 from tests.plans import LINES, TEXTS, VALUES, plans
+from tests.rows import each
 
 
 def read_text(text: str) -> Document:
@@ -111,8 +112,8 @@ def test_any_value_as_yaml(value: Any, loader: str) -> None:
     assert canonical_bytes(again.value) == canonical_bytes(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@each(
+    "value, text",
     [
         ({"a": "plain words, really"}, "a: plain words, really\n"),
         ({"a": "no"}, 'a: "no"\n'),

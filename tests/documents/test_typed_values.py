@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.plan.model import Parameter
 from ordain.documents.typed_value import read_values
+from tests.rows import each
 
 TYPED = {
     "s": Parameter(type="string"),
@@ -20,8 +20,8 @@ TYPED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("given", "values"),
+@each(
+    "given, values",
     [
         ([("s", "3")], {"s": "3"}),
         ([("i", "-3")], {"i": -3}),
@@ -44,8 +44,8 @@ def test_one_value_given_twice_is_a_problem() -> None:
     assert [problem.code for problem in read_values(TYPED, [("s", "a"), ("s", "b")])[1]] == ["E_PARAM"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@each(
+    "name, text",
     [
         ("l", "[not json"),
         ("l", "["),

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import KIM, Scenario
 from tests.words import (
     AcquireLock,
@@ -66,8 +67,8 @@ TAKE = step("take", action=AcquireLock(lock_name="db"))
 GIVE = step("give", action=ReleaseLock(lock_name="db"))
 
 
-@pytest.mark.parametrize(
-    ("steps", "condition", "why"),
+@each(
+    "steps, condition, why",
     [
         ([TAKE], LockHeld(lock_name="db"), None),
         ([TAKE, GIVE], LockHeld(lock_name="db"), "this run does not hold the lock `db`; nobody holds it"),
@@ -214,8 +215,8 @@ def test_a_rerun_looks_again():
 # --- Panes -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("condition", "why"),
+@each(
+    "condition, why",
     [
         (PaneExists(pane_id=3), None),
         (PaneExists(pane_id=4), "there is no pane 4"),

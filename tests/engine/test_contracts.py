@@ -499,6 +499,7 @@ def test_the_hostile_life_goes_through_everything():
     finish(life)
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("first", range(1, boundaries() + 1))
 def test_stop_at_every_boundary(first):
     life = hostile().approve().crash_at(first).run()
@@ -506,7 +507,7 @@ def test_stop_at_every_boundary(first):
     finish(life)
 
 
-@pytest.mark.part(of=9)
+@pytest.mark.part(of=27)
 @pytest.mark.parametrize("second", range(1, boundaries() + 4, 3))
 def test_stop_again_during_recovery(second):
     for first in range(second % 3 + 3, boundaries(), 4):

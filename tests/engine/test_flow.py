@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import KIM, Scenario
 from tests.words import (
     Abort,
@@ -148,8 +149,8 @@ def test_a_number_becomes_text_in_the_arguments_of_a_program() -> None:
     assert life.shell.calls[-1].argv == ("do", "3", "true", "<[1]>", "$${x} ${y}")
 
 
-@pytest.mark.parametrize(
-    ("tool", "args", "why"),
+@each(
+    "tool, args, why",
     [
         ("exec", {"argv": ["do", "${a.output.m}"]}, "`argv[1]` would be a mapping"),
         ("exec", {"argv": ["do", "${a.output.l}"]}, "`argv[1]` would be a list"),

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.words import (
     Abort,
@@ -283,7 +284,7 @@ def boundaries() -> int:
     return life.world.boundaries
 
 
-@pytest.mark.parametrize("first", range(1, boundaries() + 1))
+@each("first", range(1, boundaries() + 1))
 def test_stop_at_every_boundary(first):
     life = with_contract(mixed()).approve().crash_at(first).run()
     assert life.crashed

@@ -9,6 +9,7 @@ import pytest
 
 from ordain.app.audits import _end_what_is_open
 from tests.build import plan, step
+from tests.rows import each
 from tests.scenario import KIM, Scenario
 from tests.twins.ledger import MemoryLedger
 from tests.words import (
@@ -431,7 +432,7 @@ def test_a_rerun_takes_its_locks_anew_and_keeps_what_it_can():
 # --- Crashes ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("boundary", range(1, 28))
+@each("boundary", range(1, 28))
 def test_a_crash_at_any_boundary_loses_no_lock_and_takes_none_twice(boundary: int):
     life = Scenario(take(idempotent=False), step("a", idempotent=True), give(idempotent=False), step("b")).approve()
     life.crash_at(boundary).run()
@@ -447,7 +448,7 @@ def test_a_crash_at_any_boundary_loses_no_lock_and_takes_none_twice(boundary: in
     sound(life)
 
 
-@pytest.mark.parametrize("boundary", range(1, 24))
+@each("boundary", range(1, 24))
 def test_a_crash_while_it_waits_is_no_doubt(boundary: int):
     """It dies once on the way to waiting and once when the lock is free; whenever that is, it goes on."""
     life, other = held_by_another()

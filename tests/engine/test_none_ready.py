@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.build import step
+from tests.rows import each
 from tests.scenario import Scenario
 from tests.words import Abort, Continue, Escalate, Retry, Skip, Step, Style, carry_out
 
@@ -175,7 +176,7 @@ CASES = [
 STATUSES = {"completed": 0, "failed": 1, "waiting": 3}
 
 
-@pytest.mark.parametrize(("steps", "failing", "fields", "ends", "states"), CASES)
+@each("steps, failing, fields, ends, states", CASES)
 def test_none_ready_is_never_complete(steps, failing, fields, ends, states):
     life = Scenario(*steps, **fields).script(**dict.fromkeys(failing.split(), 1)).approve().run()
     expected = {one.id: state for one, state in zip(steps, states, strict=True)}

@@ -7,13 +7,14 @@ from typing import Any, get_args
 import pytest
 
 from ordain.engine.perform import table
+from tests.rows import each
 from tests.words import ELSEWHERE, PERFORMERS, WATCHERS, Action, about
 
 ACTIONS = get_args(Action)
 TABLES = {"PERFORMERS": PERFORMERS, "WATCHERS": WATCHERS, "ELSEWHERE": ELSEWHERE}
 
 
-@pytest.mark.parametrize("kind", ACTIONS, ids=lambda kind: kind.__name__)
+@each("kind", ACTIONS, ids=lambda kind: kind.__name__)
 def test_every_action_is_performed_or_says_that_it_is_not(kind: Any) -> None:
     tables = [name for name, table in TABLES.items() if kind in table]
     name = f"{kind.__name__} ({kind.__module__})"
@@ -29,7 +30,7 @@ def test_no_stranger_is_performed(name: str) -> None:
     assert set(TABLES[name]) <= set(ACTIONS), f"{name} performs what is not in Action (core/plan/model.py)."
 
 
-@pytest.mark.parametrize("path", sorted(Path(table.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+@each("path", sorted(Path(table.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
 def test_only_one_module_reaches_for_the_shell_and_the_toolbox(path: Path) -> None:
     """A performer that called them itself could forget the step's key, the control files or the time that is left."""
     reached = [name for name in ("ports.shell", "ports.toolbox") if name in path.read_text()]

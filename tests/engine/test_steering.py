@@ -7,6 +7,7 @@ import pytest
 
 from tests.build import plan as build_plan
 from tests.build import step
+from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.words import (
     AttemptStarted,
@@ -430,7 +431,7 @@ def test_a_rerun_of_what_has_not_ended_or_of_a_step_that_is_not_there_is_refused
     assert code(refused) == "E_RUN_NOT_FOUND"
 
 
-@pytest.mark.parametrize("boundary", range(1, 30))
+@each("boundary", range(1, 30))
 def test_a_rerun_survives_a_crash_at_every_boundary(boundary):
     life = graph().run()
     asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM))

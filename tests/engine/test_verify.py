@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import step
+from tests.rows import each
 from tests.twins.execution import ScriptedShell
 from tests.words import (
     Cel,
@@ -26,8 +27,8 @@ from tests.words import (
 SINK = Sink(Redactor({}), lambda body: "sealed")
 
 
-@pytest.mark.parametrize(
-    ("finished", "expected", "verdict", "words"),
+@each(
+    "finished, expected, verdict, words",
     [
         (Finished(duration_ms=1, exit_code=0), 0, Verdict.HELD, ""),
         (Finished(duration_ms=1, exit_code=1), 1, Verdict.HELD, ""),
@@ -53,8 +54,8 @@ def wrote(output: bytes, exit_code: int = 0, errors: bytes = b"", size: int | No
     return Finished(duration_ms=1, exit_code=exit_code, output=output, output_bytes=whole, errors=errors)
 
 
-@pytest.mark.parametrize(
-    ("finished", "pattern", "verdict", "words"),
+@each(
+    "finished, pattern, verdict, words",
     [
         (wrote(b"3 passed\n"), r"\d+ passed", Verdict.HELD, ""),
         (wrote(b"3 passed\n"), r"^3", Verdict.HELD, ""),
@@ -83,8 +84,8 @@ def test_the_language_is_not_made_where_nothing_is_asked_in_it():
     assert judge(Finished(duration_ms=1, exit_code=0), Contract(command="c"), no_language)[0] is Verdict.HELD
 
 
-@pytest.mark.parametrize(
-    ("expression", "verdict", "words"),
+@each(
+    "expression, verdict, words",
     [
         ('exit_code == 0 && output.contains("ok")', Verdict.HELD, ""),
         ('steps["a"].output == "ok"', Verdict.HELD, ""),

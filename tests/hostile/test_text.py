@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.workspace import Workspace
+from tests.rows import each
 from tests.words import confusable_places, visible
 
 
@@ -115,7 +116,7 @@ def test_a_host_in_another_script_is_shown_as_it_is_asked_for(workspace: Workspa
     assert "xn--bcher-kva.example" in workspace.ordain("show", "x.plan.md").out
 
 
-@pytest.mark.parametrize("text", HONEST, ids=ascii)
+@each("text", HONEST, ids=ascii)
 def test_honest_commands_read_well(text: str):
     assert visible(text, exact=True) == text
 

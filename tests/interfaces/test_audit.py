@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
+from tests.rows import each
 from tests.words import FAILED, FINE, REFUSED, WAITING, main, open_at_terminal
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,7 +62,7 @@ def groups() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("group", "name"), groups())
+@each("group, name", groups())
 def test_every_subcommand_has_help_with_an_example_and_json(group: str, name: str) -> None:
     done = CliRunner().invoke(main, [group, name, "--help"])
     assert (done.exit_code, f"Example: ordain {group} {name}" in done.output, "--json" in done.output) == (

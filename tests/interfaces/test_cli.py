@@ -15,6 +15,7 @@ from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, without_terminal
 from tests.interfaces.workspace import ASKS, READS, SMALL, WARNS, Workspace, approve_command, mark_workspace, run_id
 from tests.patience import eventually
+from tests.rows import each
 from tests.words import PlanVerbs, main, mark_of, problem_pages, settings_template
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
@@ -709,7 +710,7 @@ def test_a_preview_longer_than_the_screen_is_shown_to_its_end_first(workspace: W
     assert preview.count("x") >= 1500 and preview.count("THE END") == 1 and "Trust:" in preview
 
 
-@pytest.mark.parametrize("name", [name for group in _GROUPS.values() for name in group])
+@each("name", [name for group in _GROUPS.values() for name in group])
 def test_every_command_has_help_with_an_example(name: str):
     done = CliRunner().invoke(main, [name, "--help"])
     assert (done.exit_code, f"Example: ordain {name}" in done.output) == (FINE, True)

@@ -8,12 +8,12 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
+from tests.rows import each
 from tests.words import (
     Ask,
     AttemptEnded,
@@ -128,7 +128,7 @@ def text_of(line: Line) -> str:
     return "".join(text for text, _ in line)
 
 
-@pytest.mark.parametrize("name", FRAMES)
+@each("name", FRAMES)
 def test_golden(name: str) -> None:
     check_golden(f"live/{name}.txt", (text_of(line) for line in FRAMES[name]()))
 

@@ -19,6 +19,7 @@ from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import PATIENCE_S
+from tests.rows import each
 from tests.words import (
     REASON_MAX,
     STDIN_MAX,
@@ -329,7 +330,7 @@ def test_a_record_that_somebody_wrote_in_is_believed_by_nobody(workspace: Worksp
 # --- What goes wrong -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         b"",

@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import to_builtins
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans
+from tests.rows import each
 from tests.words import (
     Fallback,
     NestedPlan,
@@ -133,7 +133,7 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_golden(name: str):
     check_golden(f"picture/{name}.txt", SHOWN[name]())
 
@@ -149,7 +149,7 @@ def test_thirty_steps_are_listed_and_more_are_summed_up():
     assert any("wave" in line for line in picture_lines(many(31), None, PLAIN))
 
 
-@pytest.mark.parametrize("name", [name for name in SHOWN if not name.startswith("mermaid")])
+@each("name", [name for name in SHOWN if not name.startswith("mermaid")])
 def test_pictures_fit_a_hundred_columns(name: str):
     for line in SHOWN[name]():
         plain = re.sub(r"\x1b\[[0-9]+m", "", line)

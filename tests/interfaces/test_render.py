@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
+from tests.rows import each
 from tests.words import (
     BUILT_IN,
     Base,
@@ -419,7 +420,7 @@ def texts(value: object) -> Iterable[str]:
         yield f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@pytest.mark.parametrize("name", sorted(NOTATIONS))
+@each("name", sorted(NOTATIONS))
 def test_an_approver_sees_every_value_of_a_plan(name: str) -> None:
     """Whatever the digest covers is shown, also what this version does not carry out yet."""
     canonical = NOTATIONS[name]["canonical"]
@@ -429,7 +430,7 @@ def test_an_approver_sees_every_value_of_a_plan(name: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@each("name", SHOWN)
 def test_golden(name: str):
     file = GOLDEN / f"{name}.txt"
     # Escape bytes are kept readable in the golden files, for they are read by people too.
@@ -522,8 +523,8 @@ def test_what_people_write_stays_readable(text: str):
     assert visible(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@each(
+    "text, shown",
     [
         ("a\u200bb", "a‹U+200B›b"),
         ("pay\u200cpal", "pay‹U+200C›pal"),

@@ -15,6 +15,7 @@ from ordain.interfaces.cli.main import _GROUPS
 from tests.interfaces.terminal import Ended
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import Workspace, run_id
+from tests.rows import each
 from tests.words import TABLES, table_value, toon_text
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
@@ -33,7 +34,7 @@ def table(done: Ended, status: int = FINE) -> dict[str, Any]:
 HOSTILE = ["\x1b[31mred", "a\u202eb", "\x7f", "\x9b2J", "\x1f", "\\u001f202e\x1f", "\\\x1f\\", "\x1f001f\x1f", "ü ✓ 👍"]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_no_character_that_a_terminal_would_act_on_is_in_it(text: str) -> None:
     made = toon_text({"rows": [{"a": text, "b": 1}]})
     assert made.replace("\n", "").isprintable()
