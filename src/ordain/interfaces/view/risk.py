@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.model import all_steps, contract_of, nested_plan_of
 from ordain.core.policy.effect import LOOKS
@@ -41,7 +40,7 @@ def count_line(review: Review) -> str:
         if nested_plan_of(step) is not None:
             continue
         edits = isinstance(step.action, CallTool) and step.action.tool == "edit_file"
-        kinds["edit" if edits else "question" if isinstance(step.action, Ask) else effect.kind] += 1
+        kinds["edit" if edits else "question" if step.action.about.waits == "person" else effect.kind] += 1
     made = ", ".join(_count(kinds[kind], word) for kind, word in _COUNTED if kinds[kind])
     verified = sum(contract_of(step) is not None for step in steps)
     parts = [f"{verified} verified by contracts"] if verified else ["none verified by a contract"]
