@@ -703,7 +703,7 @@ def test_a_preview_longer_than_the_screen_is_shown_to_its_end_first(workspace: W
         answers = [("Enter for more", "")] * (page - 1) + [("Enter for more", "q")]
         done = workspace.at_terminal("run", "wide.plan.md", answers=answers, **screen)
         assert (done.status, "Type yes" in done.out, workspace.effects()) == (REFUSED, False, [])
-    answers = [("Enter for more", "")] * 2 + [("Type yes", "yes")]
+    answers = [("Enter for more", "")] * 2 + [("Enter to answer", ""), ("Type yes", "yes")]
     done = workspace.at_terminal("run", "wide.plan.md", answers=answers, **screen)
     assert done.status == FINE
     preview = done.out.partition("Type yes")[0].replace("\n↪ ", "")

@@ -50,6 +50,10 @@ class Screen:
         self._do("send-keys", "-l", line)
         self._do("send-keys", "Enter")
 
+    def press(self, keys: str) -> None:
+        """Type without Enter, or press the key of that name."""
+        self._do("send-keys", *([] if keys == "Enter" else ["-l"]), keys)
+
     def shown(self, *options: str) -> str:
         """Everything that was ever on the screen, long lines whole."""
         return self._do("capture-pane", "-p", "-J", "-S", "-", *options)
@@ -115,7 +119,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
 def test_a_plan_is_shown_approved_and_run_at_a_real_terminal(workspace: Workspace, screen: Screen):
     screen.open("run", "small.plan.md", cwd=workspace.path)
     preview = screen.expect("Type yes")
-    assert "Runs:       echo one >> effects" in preview and "completed" not in preview
+    assert "$ echo one >> effects" in preview and "completed" not in preview
     screen.type("yes")
     report = screen.expect("ORDAIN EXITED WITH 0")
     assert "Status: completed, 2 of 2 steps passed" in report
@@ -191,7 +195,7 @@ def test_hostile_text_is_escaped_on_the_screen(workspace: Workspace, screen: Scr
     for number, safe in enumerate(HOSTILE.values(), start=1):
         assert f"Title {number} {safe} |" in shown
         exact = safe.replace("e\u0301\u0308", "e‹U+301›‹U+308›")  # marks that make no known letter, in a command
-        assert f"Runs:       echo command {number} '{exact}' '|'" in shown
+        assert f"$ echo command {number} '{exact}' '|'" in shown
         assert f"content:  argument {number} {safe} |" in shown
     assert all(visible(line).replace("‹U+2039›", "‹") == line for line in shown.split("\n"))
 
@@ -203,7 +207,7 @@ def test_what_a_command_prints_cannot_touch_the_screen(workspace: Workspace, scr
     screen.expect("Type yes")
     screen.type("yes")
     shown = screen.expect("ORDAIN EXITED WITH 1")
-    assert "Runs:       printf 'before" in shown  # the preview is still there
+    assert "$ printf 'before" in shown  # the preview is still there
     wanted = (
         (
             "before ‹ESC›[2J‹ESC›[H‹ESC›]0;pwned‹BEL›‹ESC›]52;c;cHduZWQ=‹BEL›‹ESC›[31m‹ESC›7‹ESC›[?1049h‹U+D›‹U+8›"
@@ -299,3 +303,27 @@ def test_who_watches_from_elsewhere_sees_what_a_step_writes(workspace: Workspace
     screen.wait(lambda lines: any("│ before ‹U+1B›[2J" in line for line in lines))
     workspace.write("go", "")
     assert "Status: waiting, 1 of 3 steps passed" in screen.expect("ORDAIN EXITED WITH 3")
+
+
+def test_a_long_plan_is_paged_back_and_forth(workspace: Workspace, screen: Screen):
+    steps = "".join(f"{number}. `echo {number} >> effects`\n" for number in range(1, 301))
+    steps += "301. `kubectl --context prod delete namespace payments`\n"
+    workspace.write("long.plan.md", f"# Long\n\n{steps}")
+    screen.open("run", "long.plan.md", cwd=workspace.path, columns=80, rows=24)
+
+    first = screen.wait(lambda lines: "Enter for more" in lines[-1])
+    assert any("step 301" in line and "kubectl" in line for line in first) and first[0].startswith("Plan: Long")
+    screen.press("301s")
+    screen.wait(
+        lambda lines: any("kubectl --context prod delete" in line for line in lines) and "Plan:" not in lines[0]
+    )
+    screen.press("b")
+    screen.wait(lambda lines: any("295. $ echo 295" in line for line in lines) and "the end" not in lines[-1])
+    screen.press("g")
+    screen.wait(lambda lines: lines[0].startswith("Plan: Long"))
+    screen.press("/echo 150")
+    screen.press("Enter")
+    screen.wait(lambda lines: "150. $ echo 150" in lines[0])
+    screen.press("q")
+    screen.expect("Not approved; nothing was run.")
+    assert workspace.effects() == []

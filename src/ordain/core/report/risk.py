@@ -56,7 +56,7 @@ PLAN_RISKS = (
     _fact(CommandFact.OUTSIDE, "writes outside the workspace"),
     _fact(CommandFact.PERMISSIONS, "changes permissions"),
     _fact(CommandFact.DISRUPTS, "disrupts this machine"),
-    _kind("many", f"more than {CHANGES_MAX} changes", asks=True),
+    _kind("many", f"more than {CHANGES_MAX} changes", asks=True, shown=False),
     _kind("wider", "wider than approved before"),
     _kind("script", "edits code that a step runs"),
     _kind("agent", "agent with wide reach"),

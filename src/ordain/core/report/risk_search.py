@@ -31,6 +31,8 @@ LINE_MAX = 200
 """How much of a line is kept, around what it risks."""
 _READ_MAX = 16_000
 """How much of a text is looked at in one piece."""
+_REST_MAX = 60
+"""How much more of a command is part of what it risks, where that is to its end."""
 _CHANGING = frozenset(["command", "agent", "write", "move", "delete", "request", "call"])
 """Kinds of effects that change something by themselves."""
 _APART = re.compile(r"\n|;|&&|\|\||[|&]")
@@ -344,7 +346,9 @@ def _span(line: str, command: CommandFacts, about: str) -> tuple[int, int]:
             at = line.find(word, end) if word else -1
             end = at + len(word) if at >= 0 else end
         if not about or line.find(about, found.start()) >= 0:
-            spans.append((found.start(), end))
+            rest = _APART.search(line, end)
+            stop = rest.start() if rest is not None else len(line)
+            spans.append((found.start(), stop if stop - end <= _REST_MAX else end))
     return min(spans, key=lambda span: span[1] - span[0], default=_word_span(line, about))
 
 

@@ -11,6 +11,7 @@ from ordain.core.report.report import Review
 from ordain.core.text.problem import refuse
 from ordain.interfaces.cli.session import Session
 from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.risk import risk_names
 from ordain.interfaces.view.run import Style
 from ordain.ports.machine import Credential
 
@@ -29,6 +30,8 @@ def ask_approval(session: Session, review: Review) -> Review | None:
     lines = [*review_lines(review, Style(False)), ""]
     if not session.page([*review_lines(review, session.style), ""]):
         return None
+    if wanting := risk_names(review.risks):
+        session.say([f"It wants more than a yes: {wanting}."])
     short = short_id(review.plan_id)
     if review.small:
         said_yes = session.ask_word(f"Approve {short} and let it run as shown?")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ordain.core.text.redaction import Redactor
+from ordain.interfaces.cli.pager import paged
 from ordain.interfaces.view.run import Style
 from ordain.interfaces.view.text import cells, visible
 
@@ -69,7 +70,7 @@ class Terminal:
         columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         for line in lines:
             shown = line if exactly else self.clean(line)
-            for row in _rows(shown, columns) if columns is not None else (shown,):
+            for row in screen_rows(shown, columns) if columns is not None else (shown,):
                 click.echo(row)
 
     def output_texts(self, parts: Iterable[bytes], *, whole: bool) -> Iterator[str]:
@@ -100,26 +101,26 @@ class Terminal:
             click.echo(visible(line))
 
     def page(self, lines: Sequence[str]) -> bool:
-        """Show everything, exactly, to its end before anything is asked, a screen at a time; whether the end was
-        reached.
-
-        Our own pager, because with another one nobody knows how far the reader got.
-        """
+        """Show everything, exactly, before anything is asked, a screen at a time; False where the reader left. Who goes
+        on early is told how much was never on the screen."""
         if not self.terminal:
             self.say(lines, exactly=True)
             return True
-        screen = shutil.get_terminal_size()
-        rows = [row for line in lines for row in _rows(line, screen.columns)]
-        room = max(screen.lines - 1, 5)
-        for start in range(0, len(rows), room):
-            for row in rows[start : start + room]:
-                click.echo(row)
-            if start + room < len(rows):
-                where = f"{start + room} of {len(rows)}"
-                roomy = f"-- {where} lines; Enter for more, q to leave --"
-                typed = self.ask(roomy if screen.columns > len(roomy) + 3 else f"{where}; Enter, or q")
-                if typed is None or typed.lower() == "q":
-                    return False
+
+        def layout() -> tuple[list[tuple[int, str]], int, int]:
+            screen = shutil.get_terminal_size()
+            rows = [(at, row) for at, line in enumerate(lines) for row in screen_rows(line, screen.columns)]
+            return rows, max(screen.lines - 1, 5), screen.columns
+
+        rows, room, _ = layout()
+        if len(rows) > room:
+            unseen = paged(layout, lines)
+            if unseen:
+                passed = f"You have not looked at {unseen:,} of {len(lines):,} lines."
+                self.say([self.style.warn(passed)])
+            return unseen is not None
+        for _, row in rows:
+            click.echo(row)
         return True
 
     def ask(self, question: str) -> str | None:
@@ -146,7 +147,7 @@ class Terminal:
         return typed
 
 
-def _rows(line: str, columns: int) -> Iterator[str]:
+def screen_rows(line: str, columns: int) -> Iterator[str]:
     """A line as the rows it takes on the screen; one that is too long loses its colour, never a character.
 
     A row that goes on says so at its beginning, where no text of a plan can stand: otherwise a text could be made to

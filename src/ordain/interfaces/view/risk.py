@@ -21,7 +21,7 @@ ROW = 78
 """How many columns a row of this has at most, so that it stays one row on every usual terminal."""
 _LINES_MAX, _ROWS_MAX = 7, 13
 """How many lines of the plan are shown, and how many rows there are in all below the heading."""
-_LINES_MIN = 3
+_LINES_MIN = 2
 _COUNTED = (
     ("command", "command"), ("edit", "edit"), ("write", "write"), ("move", "move"), ("delete", "deletion"),
     ("request", "request"), ("call", "tool call"), ("agent", "agent task"), ("pane", "text typed into a pane"),
@@ -57,10 +57,18 @@ def risk_lines(risks: Sequence[PlanRisk], style: Style) -> Iterator[str]:
         yield f"  {style.bold('Look at these:')} nothing stands out, which proves nothing"
         return
     yield f"  {style.bold('Look at these:')}"
-    rows = list(packed((_kind_words(one) for one in risks), ROW - 4))
+    rows: list[str] = []
+    for named in range(PLACES_MAX, -1, -1):  # fewer places where there are many kinds: all kinds stay on the screen
+        rows = list(packed((_kind_words(one, named) for one in risks), ROW - 4))
+        if len(rows) <= _ROWS_MAX - _LINES_MIN:
+            break
     room = max(min(_LINES_MAX, _ROWS_MAX - len(rows)), _LINES_MIN)
-    for kind, place in _worst(risks)[:room]:
-        yield f"    {style.bad('!') if KINDS[kind].asks else style.warn('·')} {_place_line(kind, place, style)}"
+    for kind, place in _worst(risks):
+        shown = list(_place_rows(kind, place, style))
+        room -= len(shown)
+        if room < 0:
+            break
+        yield from shown
     yield from (f"    {row}" for row in rows)
 
 
@@ -84,11 +92,16 @@ def _key(place: RiskPlace) -> tuple[str, str, str]:
     return place.step, place.part, "" if place.step else place.line
 
 
-def _place_line(kind: str, place: RiskPlace, style: Style) -> str:
+def _place_rows(kind: str, place: RiskPlace, style: Style) -> Iterator[str]:
+    """One place: its line behind what it risks, or below it where both do not fit."""
+    asks = KINDS[kind].asks
     head = f"{place_words(place, whole=True)}{KINDS[kind].phrase}: "
-    room = ROW - 6 - cells(head)
+    sign, room = style.bad("!") if asks else style.warn("·"), ROW - 6 - cells(head)
+    if cells(place.line[place.start : place.end]) + 2 > room:
+        yield f"    {sign} {head.rstrip()}"
+        sign, head, room = " ", "  ", ROW - 8
     before, risky, after = _cut(place, room)
-    return f"{head}{before}{style.bad(risky) if KINDS[kind].asks and risky else risky}{after}"
+    yield f"    {sign} {head}{before}{style.bad(risky) if asks and risky else risky}{after}"
 
 
 def _cut(place: RiskPlace, room: int) -> tuple[str, str, str]:
@@ -127,9 +140,10 @@ def place_words(place: RiskPlace, *, whole: bool = False) -> str:
     return f"step {name}{part} " if name else ""
 
 
-def _kind_words(one: PlanRisk) -> str:
+def _kind_words(one: PlanRisk, named: int) -> str:
     names = list(dict.fromkeys(filter(None, map(place_words, one.places))))
-    more = ", …" if names and one.count > len(one.places) and KINDS[one.kind].name != "loop" else ""
+    more = ", …" if names and one.kind != "loop" and (one.count > len(one.places) or len(names) > named) else ""
+    names = names[: max(named, int(KINDS[one.kind].asks))]
     return f"{KINDS[one.kind].phrase} {one.count:,}" + (f" ({', '.join(names)}{more})" if names else "")
 
 
