@@ -82,8 +82,8 @@ def main() -> None:
         say("\n   *** killed ***")
 
         say("\n3. Resume. Finished steps are not repeated. Whether the announcement went out, nobody saw, so it is in")
-        say("   doubt: not repeated blindly, not forgotten, but asked about.")
-        status, seen = type_command(["resume"])
+        say("   doubt: not repeated blindly, not forgotten, but asked about. (The demo types Enter: it stays open.)")
+        status, seen = type_command(["resume"], answer=("Your answer", ""))
         found = re.search(r"(RUN-[A-Z2-7]+/announce)", seen)
         assert status == 3 and found, f"a person was to be asked; status {status}"
 

@@ -253,7 +253,7 @@ def lease(now: Instant) -> Lease:
     return Lease(worker="w", until=Instant(now + 1000))
 
 
-KINDS = 48
+KINDS = 49
 """How many events `any_event` tries."""
 
 
@@ -722,6 +722,7 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         StepUnfolded(step=name, attempt=attempt + 1, kind=GroupKind.ITEMS, count=2),
         StepUnfolded(step=name, attempt=attempt + 1, kind=GroupKind.NESTED, count=2),
         DecisionGiven(step=name, choice="pass", by=KIM, to=to, aborts=True),
+        DecisionGiven(step=name, choice="check", by=KIM, to=to),
         DecisionGiven(step=name, choice="answer", by=KIM, to=to, outcome=Outcome(duration_ms=1)),
         DecisionGiven(step=name, choice="done", by=KIM, to=to, outcome=well, about="task", attempt=attempt),
         DecisionGiven(step=name, choice="done", by=KIM, to=to, outcome=well),

@@ -88,7 +88,7 @@ def test_only_a_final_no_in_a_sandbox_runs_the_step_again(kind, tier, status, at
     assert len(events(life, AttemptStarted)) == attempts
     if status == "waiting":
         (question,) = life.report.questions
-        assert question.output_tail == "looked" and "check of `custom:pay`" in question.detail
+        assert question.check_output_tail == "looked" and "check of `custom:pay`" in question.detail
 
 
 def _killed_in_the_call(life: Scenario) -> None:

@@ -49,17 +49,28 @@ def test_a_yes_runs_what_was_shown(workspace: Workspace):
 
 @pytest.mark.parametrize("answer", ["", "no", "y", "yes please", "1", CTRL_C, CTRL_D])
 def test_anything_but_yes_runs_nothing(workspace: Workspace, answer: str):
-    done = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", answer)])
+    left = [] if answer in (CTRL_C, CTRL_D) else [("(y/N)", "")]
+    done = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", answer), *left])
     assert (done.status, workspace.effects()) == (REFUSED, [])
-    assert "Not approved; nothing was run." in done.out
+    assert "Not approved; nothing was run." in done.out and "The proposal stays" in done.out
     assert "proposed" in workspace.ordain("status").out
 
 
+def test_after_a_no_the_proposal_can_be_withdrawn(workspace: Workspace):
+    for answer, standing in (("", "proposed"), ("n", "proposed"), ("y", "cancelled")):
+        done = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "no"), ("(y/N)", answer)])
+        assert (done.status, "Withdrawn" in done.out) == (REFUSED, standing == "cancelled"), answer
+        short = re.findall(r"ordain approve ([0-9a-f]{12}) --start", done.out)[0]
+        assert standing in workspace.ordain("list").out, answer
+    refused = workspace.at_terminal("approve", short, "--start")
+    assert (refused.status, workspace.effects()) == (REFUSED, [])
+
+
 def test_more_than_ten_effects_want_the_short_digest(workspace: Workspace):
-    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", "yes")])
+    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", "yes"), ("(y/N)", "")])
     assert (done.status, workspace.effects()) == (REFUSED, [])
     short = re.findall(r"short id \(([0-9a-f]{12})\)", done.out)[0]
-    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", short[:11])])
+    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", short[:11]), ("(y/N)", "")])
     assert (done.status, workspace.effects()) == (REFUSED, [])
     done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", short)])
     assert (done.status, len(workspace.effects())) == (FINE, 11)
@@ -346,7 +357,7 @@ def test_one_executor_at_a_time(workspace: Workspace):
 
 
 def test_an_escalation_waits_is_answered_and_goes_on(workspace: Workspace):
-    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes")])
+    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes"), ("Your answer", "")])
     assert (done.status, workspace.effects()) == (WAITING, ["tried"])
     item = f"{run_id(done.out)}/fetch"
     assert [f"ordain answer {item} {word}" in done.out for word in ("retry", "skip", "pass", "abort")] == [True] * 4
@@ -373,7 +384,8 @@ def test_an_escalation_waits_is_answered_and_goes_on(workspace: Workspace):
 def test_what_each_answer_does(workspace: Workspace, choice, status, effects, shown, at_once):
     run, _ = workspace.started("asks.plan.md")
     if at_once:
-        done = workspace.at_terminal("answer", f"{run}/fetch", choice, "--resume")
+        left = [("Your answer", "")] if status == WAITING else []
+        done = workspace.at_terminal("answer", f"{run}/fetch", choice, "--resume", answers=left)
     else:
         assert workspace.at_terminal("answer", f"{run}/fetch", choice).status == FINE
         done = workspace.ordain("resume")
@@ -382,7 +394,7 @@ def test_what_each_answer_does(workspace: Workspace, choice, status, effects, sh
 
 @pytest.mark.parametrize(
     ("choice", "consequence"),
-    [("retry", "It is carried out again"), ("skip", "not looked at"), ("pass", "every report says: unverified")],
+    [("retry", "The step runs again"), ("skip", "not looked at"), ("pass", "every report says: unverified")],
 )
 def test_an_answer_shows_the_question_and_what_it_leads_to_first(workspace: Workspace, choice: str, consequence: str):
     run, _ = workspace.started("asks.plan.md")
@@ -395,14 +407,17 @@ def test_an_answer_shows_the_question_and_what_it_leads_to_first(workspace: Work
     assert "unsigned: nothing proves who said it" in shown
 
 
-def test_an_answer_to_an_earlier_question_is_refused(workspace: Workspace):
+def test_an_answer_to_a_question_that_was_not_seen_is_typed_once_more(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
-    again = workspace.at_terminal("answer", f"{run}/fetch", "retry", "--resume")
+    again = workspace.at_terminal("answer", f"{run}/fetch", "retry", "--resume", answers=[("Your answer", "")])
     assert (again.status, f"ordain answer {run}/fetch@2 skip" in again.out) == (WAITING, True)
-    stale = workspace.at_terminal("answer", f"{run}/fetch", "pass")
+    stale = workspace.at_terminal("answer", f"{run}/fetch@1", "pass")
     assert (stale.status, "E_ANSWER_STALE" in stale.out, "What now?" in stale.out) == (REFUSED, True, False)
+    unsure = workspace.at_terminal("answer", f"{run}/fetch", "pass", answers=[("Type pass", "")])
+    assert (unsure.status, "attempt 2" in unsure.out, "nothing was recorded" in unsure.out) == (REFUSED, True, True)
     assert workspace.ordain("log", run).out.count("decision_given") == 1
-    assert workspace.at_terminal("answer", f"{run}/fetch@2", "skip", "--resume").status == FINE
+    done = workspace.at_terminal("answer", f"{run}/fetch", "skip", "--resume", answers=[("Type skip", "skip")])
+    assert done.status == FINE
 
 
 def test_abort_ends_the_run_at_once(workspace: Workspace):
@@ -416,6 +431,8 @@ def test_what_was_typed_before_the_question_is_no_answer(workspace: Workspace):
     with Terminal("run", "small.plan.md", cwd=workspace.path) as terminal:
         terminal.type("yes")
         terminal.expect("Type yes")
+        terminal.type("")
+        terminal.expect("(y/N)")
         terminal.type("")
         assert terminal.end().status == REFUSED
     assert workspace.effects() == []
@@ -502,7 +519,7 @@ def test_a_configuration_counts_as_trusted_and_no_longer_once_it_changes(workspa
     assert (trusted.status, 'allow = ["reads", "shell"]' in trusted.out) == (FINE, True)
     assert (workspace.ordain("run", "small.plan.md").status, workspace.effects()) == (FINE, ["one", "two"])
     settings.write_text(ALLOWS_COMMANDS + "# a comment\n")
-    changed = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "no")])
+    changed = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "no"), ("(y/N)", "")])
     assert (changed.status, "W_CONFIG_UNTRUSTED" in changed.out) == (REFUSED, True)
     assert "→ ordain trust" in changed.out.replace("\x1b[1m", "")
     assert workspace.effects() == ["one", "two"]
@@ -700,7 +717,7 @@ def test_a_preview_longer_than_the_screen_is_shown_to_its_end_first(workspace: W
     workspace.write("wide.plan.md", f"# Wide\n\n1. `echo {wide} >> effects`\n")
     screen = {"rows": 21, "columns": 80, "env": {"NO_COLOR": "1"}}
     for page in range(1, 3):  # leaving before the end is a no
-        answers = [("Enter for more", "")] * (page - 1) + [("Enter for more", "q")]
+        answers = [("Enter for more", "")] * (page - 1) + [("Enter for more", "q"), ("(y/N)", "")]
         done = workspace.at_terminal("run", "wide.plan.md", answers=answers, **screen)
         assert (done.status, "Type yes" in done.out, workspace.effects()) == (REFUSED, False, [])
     answers = [("Enter for more", "")] * 2 + [("Enter to answer", ""), ("Type yes", "yes")]
@@ -829,7 +846,8 @@ def test_lint_and_status_make_no_state(workspace: Workspace, tmp_path: Path, mon
 
 
 def test_nobody_is_asked_about_a_run_that_could_not_start(workspace: Workspace):
-    assert workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes")]).status == WAITING
+    first = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes"), ("Your answer", "")])
+    assert first.status == WAITING
     again = workspace.at_terminal("run", "asks.plan.md")
     assert (again.status, "E_RUN_OPEN" in again.out, "ordain answer RUN-" in again.out) == (REFUSED, True, True)
     assert "Type yes" not in again.out

@@ -142,7 +142,7 @@ def test_the_whole_context_is_shown_and_in_json(workspace: Workspace) -> None:
     workspace.write("beside.plan.yaml", BESIDE)
     workspace.write("go", "")
     run, _ = workspace.started("beside.plan.yaml")
-    workspace.at_terminal("answer", f"{run}/fetch", "retry", "--resume")
+    workspace.at_terminal("answer", f"{run}/fetch", "retry", "--resume", answers=[("Your answer", "")])
     item = f"{run}/fetch@2"
     for shown in (workspace.ordain("show", item).out, workspace.ordain("inbox", "--verbose").out):
         assert "no mirror answers" in shown and "decided: retry" in shown and "On failure: escalate" in shown
@@ -309,7 +309,7 @@ def test_whoever_starts_a_run_is_asked_there_and_may_leave_a_question_open(works
         here.expect("): ")
         here.type("deep blue")
         ended = here.end()
-    assert ended.status == FINE and "Somebody else has answered this meanwhile" in ended.out
+    assert ended.status == FINE and "answered elsewhere meanwhile" in ended.out
     assert (workspace.path / "effects").read_text() == "tagged\n"
 
 

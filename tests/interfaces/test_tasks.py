@@ -133,7 +133,9 @@ def test_what_cannot_be_done_is_a_persons_to_decide(workspace: Workspace, agent:
 
 def test_a_person_tells_the_next_attempt_what_to_do(workspace: Workspace) -> None:
     run, _ = started(workspace, "quitter", name="fix")
-    done = workspace.at_terminal("answer", f"{run}/fix", "retry", "-m", "The table is called returns.", "--resume")
+    done = workspace.at_terminal(
+        "answer", f"{run}/fix", "retry", "-m", "The table is called returns.", "--resume", answers=[("Your answer", "")]
+    )
     assert done.status == WAITING, "it cannot still"
     told = (workspace.path / "prompt-fix").read_text()
     assert "The table is called returns." in told and "there is no table refunds" in told
@@ -190,7 +192,7 @@ def test_a_person_says_that_it_is_done_and_the_contract_decides(workspace: Works
 def test_whoever_starts_a_run_at_a_terminal_does_its_tasks_there(workspace: Workspace) -> None:
     plan(workspace, "reviewer")
     short = workspace.approved("do.plan.md")
-    answers = [("Your answer (done, cannot, abort)", "done"), ("What it gave, a text; empty for nothing", "all well")]
+    answers = [("Your answer (done, cannot, abort;", "done"), ("What it gave, a text; empty for nothing", "all well")]
     done = workspace.at_terminal("commit", short, answers=answers)
     assert (done.status, workspace.effects()) == (FINE, ["after"])
     assert "by a person's word only: do" in done.out and "unverified:" in done.out
@@ -204,6 +206,7 @@ def test_a_person_who_cannot_is_asked_why_until_they_say(workspace: Workspace) -
         ("Why it cannot be done", ""),
         ("Your answer", "cannot"),
         ("Why it cannot be done", "The shop is closed."),
+        ("Your answer", ""),
     ]
     done = workspace.at_terminal("commit", workspace.approved("do.plan.md"), answers=answers)
     assert done.status == WAITING and "E_ANSWER_VALUE" in done.out

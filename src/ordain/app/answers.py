@@ -55,7 +55,7 @@ from ordain.core.run.step_event import (
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
-from ordain.records.records import WORKSPACE_STREAM
+from ordain.records.records import WORKSPACE_STREAM, names_run
 from ordain.records.surroundings import Surroundings
 
 # --- Answering -------------------------------------------------------------------------------------------------------
@@ -75,6 +75,40 @@ class Answers:
         """What a run asks a person by this name, as it stands; the person is shown it before they answer."""
         run_id = self._here.records.find_run(item.partition("/")[0])
         return _asked(item, *self._here.records.run(run_id))
+
+    def open_questions(self) -> tuple[Question, ...]:
+        """Everything that the runs of this workspace ask and that nobody has answered yet."""
+        plans = self._here.ledger.plans(open_only=True) if self._here.has_ledger() else ()
+        runs = [run_id for plan in plans if (run_id := plan.state.open_run) is not None]
+        return tuple(one for run_id in runs for one in self._report(run_id).questions)
+
+    def item_meant(self, what: str | None, word: str = "") -> str:
+        """The full name of the open question that a person means: by the run and the step, by the step alone, or by
+        nothing where only one is open. Raises Refused with the commands to paste where it could be several. `word` is
+        the answer they gave."""
+        name = what or ""
+        if names_run(name.partition("/")[0]):
+            step = name.partition("/")[2]
+            if not step or "@" in step:
+                return name
+            found = self._here.records.find_run(name.partition("/")[0])
+            return next((one.item for one in self._report(found).questions if one.step == step), name)
+        asked = self.open_questions()
+        meant = [one for one in asked if not name or name in (one.step, one.item.partition("/")[2])]
+        if len(meant) == 1:
+            return meant[0].item
+        named = f" about `{name}`" if name else ""
+        if not meant:
+            open_ = tuple(f"Open: {one.asking}" for one in asked)
+            raise refuse("E_ANSWER_ITEM", f"No question{named} is open.", *open_, command="ordain status")
+        lines = [f"{one.asking} {_asked_word(one, word)}".strip() if word else one.asking for one in meant]
+        raise refuse("E_ANSWER_ITEM", f"{len(meant)} questions{named} are open. Name one:", *lines)
+
+    def names_question(self, what: str) -> bool:
+        """Whether this names a run, or the step of an open question."""
+        if names_run(what.partition("/")[0]):
+            return True
+        return any(what in (one.step, one.item.partition("/")[2]) for one in self.open_questions())
 
     def check_answering(self, asked: Asked, given: str | Given, by: Principal, signer: str | None = None) -> None:
         """Raise Refused where this person's answer to this question could not count, before anybody signs it."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ordain.app.authority import taken_over
 from ordain.app.gate import Gate, given, meanwhile
+from ordain.app.output_tail import OutputTails
 from ordain.app.proposals import Proposals
 from ordain.app.run_end import RunEnds, refuse_if_ended
 from ordain.core.approval.approval import Approval, Principal
@@ -24,7 +25,7 @@ from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
-from ordain.core.report.report import AttemptOutput, Life, Review, RunReport, read_output, run_report
+from ordain.core.report.report import Life, Review, RunReport, run_report
 from ordain.core.run.event import ApprovalGiven, RunCancelled, RunFinished, RunOpened, RunStarted
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import keepable
@@ -32,7 +33,6 @@ from ordain.core.run.wait import signals_of, stream_of_signal
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.ports.ledger import Append, Observer
 from ordain.ports.machine import Credential
-from ordain.ports.workspace import StepLogs
 from ordain.records.records import Records, names_run, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
@@ -43,8 +43,6 @@ STARTS_MAX = 3
 """How often a start is tried while others keep writing to the ledger."""
 LOOKING_S = 1.0
 """How often it is looked whether somebody still carries out a run that is watched."""
-LOOKED_BACK = 64 << 10
-"""How much of a run's log is looked at by somebody who begins to watch it."""
 
 
 class Again(NamedTuple):
@@ -123,6 +121,8 @@ class RunControl:
         *observers: Observer,
         again_from: str | None = None,
         waiting: Waiting | None = None,
+        shown: Review | None = None,
+        credential: Credential | None = None,
     ) -> RunReport:
         """Run the same plan again, on an approval of its own. Steps that passed are kept if their contract holds now;
         with `again_from`, that step and all that depends on it are run again, and others that passed are kept where a
@@ -147,7 +147,7 @@ class RunControl:
         kept = keepable(former, step, person=by.person)
         again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept)
         try:
-            return await self._commit(identity, by, observers, waiting, again=again)
+            return await self._commit(identity, by, observers, waiting, again=again, shown=shown, credential=credential)
         except Refused as refused:
             words = f"ordain rerun {run_id}{f' --from {step}' if step is not None else ''}"
             raise Refused([_then(problem, identity, words) for problem in refused.problems]) from refused
@@ -376,11 +376,17 @@ class RunControl:
     # --- Going on --------------------------------------------------------------------------------------------------
 
     async def resume(
-        self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
+        self,
+        ref: str | None,
+        *observers: Observer,
+        waiting: Waiting | None = None,
+        take_over: bool = False,
+        verify_only: bool = False,
     ) -> RunReport:
         """Go on with a run that stopped: the one named, or the only one that has not ended.
 
-        An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
+        An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is. With
+        `verify_only` no step begins: contracts that are due are run, and that is all.
         """
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
         state, _, head = self._records.run(run_id)
@@ -405,7 +411,7 @@ class RunControl:
                 await self.ends.end_run(run_id, asked.by, asked.reason, asked.to)
                 return self.report(run_id)
             await self._refuse_to_go_on(state)
-            return await self._carry_out(state, head, heard, observers)
+            return await self._carry_out(state, head, heard, observers, verify_only=verify_only)
 
     async def _refuse_to_go_on(self, state: RunState) -> None:
         """Raise Refused where a run may not go on here, or on what it was begun on."""
@@ -472,7 +478,14 @@ class RunControl:
         return True
 
     async def _carry_out(
-        self, state: RunState, head: str, heard: int, observers: Sequence[Observer], judged_at: int | None = None
+        self,
+        state: RunState,
+        head: str,
+        heard: int,
+        observers: Sequence[Observer],
+        judged_at: int | None = None,
+        *,
+        verify_only: bool = False,
     ) -> RunReport:
         from ordain.app.executor import Executor, open_run  # only a run needs the loop and all it imports
 
@@ -481,6 +494,8 @@ class RunControl:
         executor = Executor(self._here, run, observers)
         self._end_leftovers(state)
         self._stop, self.carries_out = executor.stop, run_id
+        if verify_only:
+            executor.stop()
         try:
             await executor.carry_out()
         finally:
@@ -531,7 +546,7 @@ class RunControl:
 
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")
         stream, seen, ended = f"run/{run_id}", 0, False
-        said = _OutputTails(self._here.ports.logs, run_id)
+        said = OutputTails(self._here.ports.logs, run_id)
         while True:
             at_work = self._here.ports.lock.holder(run_id) is not None  # first: what it records last is read after that
             for recorded in self._here.ledger.read(stream, seen):
@@ -551,23 +566,6 @@ class RunControl:
             asked = self.report(state.open_run).questions
             command = asked[0].asking if asked else f"ordain resume {state.open_run}"
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
-
-
-class _OutputTails:
-    """The ends of outputs that whoever carries out a run puts into its log. They are shown, and nothing else."""
-
-    def __init__(self, logs: StepLogs, run_id: RunId) -> None:
-        self._logs, self._run_id = logs, run_id
-        self._place = -LOOKED_BACK
-
-    def since(self) -> tuple[AttemptOutput, ...]:
-        """The newest of each step that was added since this was asked last."""
-        data, end = self._logs.read(self._run_id, self._place)
-        *lines, begun = data.split(b"\n")
-        self._place = end - len(begun)
-        found = [output for line in lines if (output := read_output(line)) is not None]
-        ours = {output.step: output for output in found if output.stream == f"run/{self._run_id}"}
-        return tuple(ours.values())
 
 
 def _then(problem: Problem, identity: PlanId, command: str) -> Problem:

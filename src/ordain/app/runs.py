@@ -28,6 +28,9 @@ from ordain.records.records import (
 )
 from ordain.records.surroundings import Surroundings
 
+_NAMED_MAX = 10
+"""How many runs are listed where it is not clear which one is meant."""
+
 
 class RunVerbs:
     """The runs of one workspace."""
@@ -139,16 +142,29 @@ class RunVerbs:
         *observers: Observer,
         again_from: str | None = None,
         waiting: Waiting | None = None,
+        shown: Review | None = None,
+        credential: Credential | None = None,
     ) -> RunReport:
-        """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now."""
+        """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now. `shown` is
+        what a person has just said yes to: that is recorded and spent in one transaction."""
         async with self._refusals.asked_for("rerun", ref, by):
-            return await self._control.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
+            return await self._control.rerun(
+                ref, by, *observers, again_from=again_from, waiting=waiting, shown=shown, credential=credential
+            )
 
     async def resume(
-        self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
+        self,
+        ref: str | None,
+        *observers: Observer,
+        waiting: Waiting | None = None,
+        take_over: bool = False,
+        verify_only: bool = False,
     ) -> RunReport:
-        """Go on with a run that stopped: the one named, or the only one that has not ended."""
-        return await self._control.resume(ref, *observers, waiting=waiting, take_over=take_over)
+        """Go on with a run that stopped: the one named, or the only one that has not ended. With `verify_only` no step
+        begins: contracts that are due are run, and that is all."""
+        return await self._control.resume(
+            ref, *observers, waiting=waiting, take_over=take_over, verify_only=verify_only
+        )
 
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended."""
@@ -179,6 +195,20 @@ class RunVerbs:
         run_id = self._records.find_run(ref)
         self._refuse_unknown_step(self._records.run(run_id)[0], step)
         return self._plans.prompts.told(run_id, StepId(step), attempt)
+
+    def ended_run(self) -> RunId:
+        """The run that a person means to run again where they name none: the one plan whose newest run failed or was
+        cancelled, else the one whose run completed."""
+        lines = [line for line in self._plans.all() if line.last_run is not None]
+        for standings in (("failed", "cancelled"), ("completed",)):
+            found = [line.last_run for line in lines if line.status in standings and line.last_run is not None]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                commands = tuple(f"ordain rerun {run_id}" for run_id in found[:_NAMED_MAX])
+                ways = f"{len(found)} plans have a run that ended as {' or '.join(standings)}. Name one:"
+                raise refuse("E_RUN_AMBIGUOUS", ways, *commands, command=commands[0])
+        raise refuse("E_RUN_NOT_FOUND", "No run of this workspace has ended.", command="ordain status")
 
     @property
     def carries_out(self) -> RunId | None:

@@ -101,7 +101,7 @@ class Engine:
                     return self._state
                 effects = decide(self._state, self._journal.now)
                 if self._stopping:  # begin nothing more, but judge and end what has come to its end
-                    effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
+                    effects = tuple(effect for effect in effects if self._is_last(effect))
                 begin = [effect for effect in effects if self._is_new(effect)]
                 if any(type(effect) is Start for effect in begin) and self._heed():
                     continue  # nothing begins after somebody asked for that
@@ -176,6 +176,10 @@ class Engine:
         await self._end_everything()
         self._journal.fold_reports()
         await self._shield.take_over()
+        over = next((one for one in decide(self._state, self._journal.now) if isinstance(one, End)), None)
+        if over is not None and over.status == "completed":  # its last step passed before it could be ended
+            await self._journal.write(RunFinished(status=over.status))
+            return
         await self._journal.write(RunCancelled(by=asked.by, reason=asked.reason, status=asked.to))
 
     # --- Recovery ------------------------------------------------------------------------------------------------
@@ -206,6 +210,12 @@ class Engine:
                     journal.fold(event)
 
     # --- One turn ------------------------------------------------------------------------------------------------
+
+    def _is_last(self, effect: Effect) -> bool:
+        """Whether this is done although nothing more is begun."""
+        if isinstance(effect, SettleByContract):
+            return self._state.steps[effect.step].checking
+        return isinstance(effect, End | Stop | Verify)
 
     def _is_new(self, effect: Effect) -> bool:
         match effect:

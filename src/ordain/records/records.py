@@ -146,7 +146,8 @@ class Records:
         if len(runs) > 1:
             raise refuse(
                 "E_RUN_AMBIGUOUS",
-                f"{len(runs)} runs have not ended: {', '.join(runs)}.",
+                f"{len(runs)} runs have not ended. Name one:",
+                *(f"ordain {verb} {run_id}" for run_id in runs),
                 command=f"ordain {verb} {runs[-1]}",
             )
         return runs[0]

@@ -23,13 +23,14 @@ from ordain.core.plan.command import typed
 from ordain.core.plan.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
 from ordain.core.plan.model import Step, check_of, contract_of
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.run.attempt import ABORT, CANNOT, DONE, SKIP, Try, leads_to
+from ordain.core.plan.words import action_words
+from ordain.core.run.attempt import ABORT, CANNOT, CHECK, DONE, SKIP, Try, leads_to
 from ordain.core.run.budget import amount_words, left, question_words
 from ordain.core.run.consequence import last_policy, policy_of
 from ordain.core.run.event import ProtectedChanged, RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import RunState, StepRecord
-from ordain.core.run.schedule import asks
+from ordain.core.run.schedule import asks, wants_proof
 from ordain.core.run.spending import budget_name, owner_of
 from ordain.core.run.step_event import (
     DecisionGiven,
@@ -39,6 +40,7 @@ from ordain.core.run.step_event import (
     Settlement,
     StepApprovalAsked,
     StepState,
+    Verdict,
 )
 from ordain.core.task.work_item import Form, form_of
 from ordain.core.text.problem import Problem, Refused, closest, refuse
@@ -66,7 +68,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
+    action: str = ""
+    """Of a doubt or an escalation: what the step does, as the plan has it."""
     output_tail: str = ""
+    """The redacted end of what its last attempt wrote."""
+    contract: str = ""
+    """The command of its contract, where it has one."""
+    contract_output_tail: str = ""
+    """The same of its contract, where that was run last."""
+    check_output_tail: str = ""
+    """The same of what was asked last whether it happened, where that was."""
     takes: str = ""
     """For a question of the plan that has no choices: `text`, or `json` for a value that fits the schema."""
     schema: Mapping[str, Any] = {}
@@ -103,18 +114,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tier: int
 
 
-_AGAIN = "It is carried out again, and what an earlier attempt did is not taken back."
+_AGAIN = "The step runs again. What earlier attempts did is not undone."
 _UNVERIFIED = "It counts as passed without evidence, and every report says: unverified."
 _DID_NOT = Choice(
     "did-not",
-    "its effect is not there; run it again",
-    "If its effect is there after all, it happens a second time: nothing checks that.",
+    "it did not take effect; run it again",
+    "If it did take effect, it happens a second time: nothing checks that.",
 )
 _SKIP = Choice(
-    SKIP, "go on without it", "Steps that need it go on as if it were done; what it left behind is not looked at."
+    SKIP, "go on without it", "Steps that need it run as if it were done. What it left behind is not looked at."
 )
 _PASS = Choice("pass", "it is done; recorded as passed by your decision, not by evidence", _UNVERIFIED)
-_ABORT = Choice("abort", "end the run as failed", "Nothing more is begun, and what was done is not taken back.")
+_CHECK = Choice(
+    CHECK,
+    "run its contract again now",
+    "If the contract holds, the step passes. If not, you are asked again. The step itself does not run.",
+)
+_ABORT = Choice("abort", "end the run as failed", "No further step starts. What was done is not undone.")
 
 
 _ALLOW = Choice(
@@ -160,11 +176,20 @@ def _extend(amount: str) -> Choice:
     return Choice("extend", f"allow another {amount}", "The run goes on, and asks again when that is reached.")
 
 
+def _check_in_doubt(*, held_before: bool) -> Choice:
+    """The same of a step that may not have taken effect: what holds without the effect says nothing about it."""
+    without = "it held before the step too" if held_before else "nothing checks whether it would hold without the step"
+    again = "If not, you are asked again."
+    return replace(_CHECK, consequence=f"If the contract holds, the step passes; {without}. {again}")
+
+
 def _happened(*, checked: bool) -> Choice:
     return Choice(
         "happened",
-        "its effect is there; go on (its contract, if any, is run now)",
-        "Its contract is run now, and only that passes it." if checked else _UNVERIFIED,
+        f"it took effect; {'run its contract now' if checked else 'go on'}",
+        "Its contract is run now, and only that passes it. If it is broken, the failure policy applies."
+        if checked
+        else _UNVERIFIED,
     )
 
 
@@ -193,13 +218,20 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
             return None
     # What a person is only now asked to do was not tried yet; what they see is how it went before.
     tries = record.tries if asked.kind == "task" else (*record.tries, record.last_try()) if record.attempts else ()
-    last = (tries[-1].evidence or tries[-1].outcome) if tries else record.evidence or record.outcome
+    outcome, evidence = (tries[-1].outcome, tries[-1].evidence) if tries else (record.outcome, record.evidence)
+    seen = evidence.output_tail if evidence is not None else ""
+    about_effect, contract = asked.kind in ("doubt", "escalation"), contract_of(step)
     again = f"@{record.asked_before + 1}" if record.asked_before else ""
+    by_contract = evidence is not None and contract is not None and evidence.command_sha256 == _sha256(contract.command)
     return replace(
         asked,
         item=f"{state.run_id}/{step_id}{again}",
         attempt=record.attempts,
-        output_tail=last.output_tail if last is not None else "",
+        action=action_words(step.action) if about_effect else "",
+        output_tail=outcome.output_tail if outcome is not None else "",
+        contract=contract.command if about_effect and contract is not None else "",
+        contract_output_tail=seen if by_contract else "",
+        check_output_tail="" if by_contract else seen,
         policy=policy_of(state, step_id),
         tries=tries,
         since=record.ended_at if asked.kind == "escalation" else record.waits_since,
@@ -207,16 +239,22 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
     )
 
 
+def _sha256(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
 _about = partial(Question, item="", attempt=0)
 """A question about a step, whose name and attempt are filled in by `question_about`."""
 
 
 def _doubt(step: Step, record: StepRecord) -> Question:
+    seen, checked = record.seen_before, contract_of(step) is not None
+    check = _check_in_doubt(held_before=seen is not None and seen.verdict is Verdict.HELD)
     return _about(
         step=step.id,
         kind="doubt",
-        text=f"`{step.description}` was begun, and the executor died before it saw the end. Did it happen?",
-        choices=(_happened(checked=contract_of(step) is not None), _DID_NOT, _ABORT),
+        text=f"`{step.description}` started, and Ordain was stopped before it saw the result. Did it happen?",
+        choices=(_happened(checked=checked), *((check,) if checked and not record.tampered else ()), _DID_NOT, _ABORT),
         detail=record.how,
     )
 
@@ -227,6 +265,8 @@ _WANTS = {"replan": "another plan", "recover": "how to recover it"}
 def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
     source, policy = record.broken or record.evidence or record.outcome, last_policy(state, step.id)
     wants = "replan" if isinstance(policy, Replan) else "recover" if isinstance(policy, Recover) else ""
+    judged = record.evidence is not None and record.broken is None and not record.tampered
+    checkable = judged and contract_of(step) is not None and not wants_proof(state, step.id)
     text = f"`{step.description}` did not succeed. What now?"
     if record.outcome is not None and record.outcome.error == AGENT_CANNOT:
         text = f"`{step.description}` cannot be done as its contract wants it, says who was to do it. What now?"
@@ -238,7 +278,7 @@ def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
         step=step.id,
         kind="escalation",
         text=text,
-        choices=(_retry(policy_of(state, step.id)), _SKIP, _PASS, _ABORT),
+        choices=(_retry(policy_of(state, step.id)), *((_CHECK,) if checkable else ()), _SKIP, _PASS, _ABORT),
         detail=_seen(source, "contract" if contract_of(step) is not None else "verification"),
         wants=wants,
     )

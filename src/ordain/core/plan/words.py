@@ -323,3 +323,19 @@ def _shown(text: str) -> str:
 
 def _wrong(code: str, detail: str, *hints: str) -> Problem:
     return Problem(code=code, detail=detail, hints=hints)
+
+
+# --- Action ----------------------------------------------------------------------------------------------------------
+
+ACTION_CHARACTERS = 2000
+"""How much of an action a question shows."""
+
+
+def action_words(action: Any) -> str:
+    """What a step does, as the plan has it: its command, or else its kind and its values."""
+    values = msgspec.to_builtins(action)
+    words = str(values.get("command") or "")
+    if not words:
+        kind = values.pop("type", "")
+        words = f"{kind} {json.dumps(values, ensure_ascii=False)}"
+    return words if len(words) <= ACTION_CHARACTERS else f"{words[:ACTION_CHARACTERS]}…"

@@ -15,12 +15,19 @@ ABORT = "abort"
 """Ends the run as failed, whatever is asked; unless a plan has this very word among its own choices."""
 SKIP = "skip"
 """Goes on without a step that did not succeed."""
+CHECK = "check"
+"""Runs a step's contract once more: it passes where that holds, else a person is asked again."""
 DONE, CANNOT = "done", "cannot"
 """What a person says of a task that was theirs; the second with a reason, and a person decides then."""
 
 _LEADS_TO = {
-    "doubt": {"happened": StepState.PASSED, "did-not": StepState.PENDING},
-    "escalation": {"retry": StepState.PENDING, SKIP: StepState.SKIPPED, "pass": StepState.PASSED},
+    "doubt": {"happened": StepState.PASSED, "did-not": StepState.PENDING, CHECK: StepState.IN_DOUBT},
+    "escalation": {
+        "retry": StepState.PENDING,
+        CHECK: StepState.VERIFYING,
+        SKIP: StepState.SKIPPED,
+        "pass": StepState.PASSED,
+    },
     "step_approval": {"allow": StepState.PENDING, "deny": StepState.SKIPPED},
     "budget": {"extend": StepState.PENDING, "unlimited": StepState.PENDING},
     "ask": {},

@@ -107,6 +107,8 @@ class StepRecord(msgspec.Struct):
     """For a step in doubt: how to settle it."""
     checked: bool = False
     """Whether a check was asked about this attempt in doubt."""
+    checking: bool = False
+    """Whether a person has its contract run again: nothing follows from it by itself but that it passes."""
     how: str = ""
     """How it got where it is, in a few words, when that is not the plain way."""
     decided_by: str | None = None

@@ -339,6 +339,8 @@ def judged(
     if evidence.verdict is Verdict.HELD:
         return ContractHeld(step=step_id, attempt=attempt, evidence=evidence)
     after = consequence(state, step_id, now)
+    if state.steps[step_id].checking and state.aborting(step_id) is None:
+        after = Consequence(to=StepState.ESCALATED)  # to look once more is no reason to try again
     kind = ContractBroken if evidence.verdict is Verdict.BROKEN else ContractInconclusive
     return kind(step=step_id, attempt=attempt, evidence=evidence, **asdict(after))
 
@@ -457,11 +459,13 @@ def settled(
 ) -> DoubtSettled | DoubtReferred:
     """The event for a contract that was run to settle a doubt, with what the tool changes as it is now.
 
-    Only a sound contract gets here (see `doubt`). A broken one proves nothing by itself: the effect may have happened
-    and something else be wrong. What tells is whether the thing the tool changes is still as it was.
+    Only a sound contract gets here (see `doubt`), or one that a person has run again. A broken one proves nothing by
+    itself: the effect may have happened and something else be wrong. What tells is whether the thing the tool changes
+    is still as it was.
     """
     record = state.steps[step_id]
     evidence = _untouched(state, step_id, evidence)
+    operand = None if record.checking else operand  # they asked what the contract says, and not to run the step again
     if operand is not None and operand == record.operand_before:
         reason = "what it changes is as it was before, so it did not happen; it is run again"
         return DoubtSettled(
@@ -469,11 +473,14 @@ def settled(
         )
     if evidence.verdict is Verdict.HELD:
         reason = "recovered by contract: it was broken before the step and holds now"
+        if record.checking:
+            reason = f"{record.decided_by} had its contract run again, and it holds"
         return DoubtSettled(
             step=step_id, attempt=record.attempts, to=StepState.PASSED, reason=reason, evidence=evidence
         )
     reason = f"its contract is {evidence.verdict.value}, which does not tell whether it happened"
-    asked = Settlement.CHECK if happened_check(state.step(step_id), tools) is not None else Settlement.PERSON
+    may_ask = not record.checking and happened_check(state.step(step_id), tools) is not None
+    asked = Settlement.CHECK if may_ask else Settlement.PERSON
     return DoubtReferred(step=step_id, attempt=record.attempts, reason=reason, evidence=evidence, settle=asked)
 
 

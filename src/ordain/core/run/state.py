@@ -80,6 +80,7 @@ from ordain.core.run.transition import (
     refuse_move,
     refuse_tampered,
     refuse_undone,
+    refuse_verify_again,
 )
 from ordain.core.text.limit import REPETITIONS_MAX
 
@@ -202,6 +203,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.evidence.verdict is not Verdict.HELD or check_of(state.step(event.step)) is None:
                 raise IllegalTransition(f"{event.step} has no contract that was seen to hold")
             record.evidence, record.ended_at = event.evidence, at
+            _checked(record)
             state.move(event.step, PASSED)
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -263,6 +265,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             state.move(event.step, WAITING)
         case ContractBroken() | ContractInconclusive():
             record.evidence, record.ended_at, record.broken = event.evidence, at, None
+            record.checking = False
             _after(state, event, failed=True)
         case FallbackEnded():
             record.fell_back, record.ended_at = event.reason, at
@@ -278,6 +281,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.settle not in (Settlement.PERSON, Settlement.CHECK):
                 raise IllegalTransition(f"the doubt about {event.step} is referred to nobody")
             record.settle, record.evidence, record.how = event.settle, event.evidence, event.reason
+            _checked(record)
         case DoubtChecked():
             refuse_check(state, event)
             record.evidence, record.checked, record.how = event.evidence, True, event.reason
@@ -294,6 +298,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                     )
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
+            _checked(record)
             _again(state, event.step, event.to)
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
@@ -305,13 +310,17 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if record.state is WAITING or event.outcome is not None:
                 refuse_answer(state, event)
                 record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
+            checking = event.to is IN_DOUBT or (record.state is ESCALATED and event.to is VERIFYING)
+            if checking:
+                refuse_verify_again(state, event)
             record.decisions += 1
-            if event.outcome is None:  # an answer is what the step was for, and no second chance
-                record.failures = 0
-            record.settle = None
             record.how, record.decided_by, record.said = event.choice, event.by.name, event.said
-            record.ended_at = at
-            record.fell_back, record.broken = "", None
+            record.checking, record.settle = checking, Settlement.CONTRACT if event.to is IN_DOUBT else None
+            if not checking:
+                record.ended_at = at
+                record.fell_back, record.broken = "", None
+                if event.outcome is None:  # an answer is what the step was for, and no second chance
+                    record.failures = 0
             if record.asked is not None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
@@ -321,6 +330,12 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _abort(state, event.step, by_person=True)
         case _:
             assert_never(event)
+
+
+def _checked(record: StepRecord) -> None:
+    """Note that the contract which a person had run again has been: its verdict counts from here on, not their word."""
+    if record.checking:
+        record.checking, record.decided_by, record.said = False, None, ""
 
 
 def _again(state: RunState, step_id: StepId, to: StepState) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.condition import CustomCondition
-from ordain.core.plan.model import check_of, nested_plan_of
+from ordain.core.plan.model import check_of, contract_of, nested_plan_of
 from ordain.core.plan.tool import COMMANDS, tool_name
 from ordain.core.plan.value import StepId
-from ordain.core.run.attempt import CANNOT, DONE
+from ordain.core.run.attempt import CANNOT, CHECK, DONE
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import IllegalTransition, RunState, StepRecord
 from ordain.core.run.step_event import (
@@ -81,8 +81,8 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
     (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
     (IN_DOUBT, DoubtChecked): frozenset({VERIFYING, PASSED, PENDING, IN_DOUBT}),
-    (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
-    (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
+    (IN_DOUBT, DecisionGiven): frozenset({IN_DOUBT, VERIFYING, PASSED, PENDING, FAILED}),
+    (ESCALATED, DecisionGiven): frozenset({VERIFYING, PENDING, SKIPPED, PASSED, FAILED}),
 }
 """From state and event to the states it may lead to. Every move of every step is one of these; besides them,
 `run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled,
@@ -206,6 +206,14 @@ def refuse_check(state: RunState, event: DoubtChecked) -> None:
     to = after_check(state, event.step, event.evidence.verdict, final=event.final, read_only=event.read_only)
     if event.to is not to:
         raise IllegalTransition(f"the check of {event.step} cannot take it to {event.to}")
+
+
+def refuse_verify_again(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition where a person has a contract run again that there is not, or that could prove
+    nothing."""
+    refuse_tampered(state, event.step)
+    if event.choice != CHECK or contract_of(state.step(event.step)) is None:
+        raise IllegalTransition(f"{event.step} has no contract that could be run again")
 
 
 def after_cannot(state: RunState, step_id: StepId) -> StepState:

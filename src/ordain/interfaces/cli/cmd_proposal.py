@@ -17,7 +17,7 @@ from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.cli.session import Session, command, in_utf8, read_to_store, with_params
 from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere
 from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.question import context_lines
+from ordain.interfaces.view.question import context_lines, seen_lines
 from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
 from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, note_lines, run_lines
 from ordain.records.records import names_run
@@ -88,7 +88,8 @@ def _inbox_lines(session: Session, found: InboxResult, *, every: bool, verbose: 
     if not found.items:
         yield "Nothing waits for you."
     for item in found.items:
-        yield from inbox_lines(item, session.style, everywhere=every)
+        seen = seen_lines(item.question) if item.question is not None and not verbose else ()
+        yield from inbox_lines(item, session.style, everywhere=every, seen=seen)
         if verbose and item.question is not None:
             yield from (
                 f"    {line}" for line in context_lines(item.question, session.app.workspace.now(), session.style)

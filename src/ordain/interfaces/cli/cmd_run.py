@@ -9,19 +9,22 @@ import click
 import msgspec
 
 from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import RunId
-from ordain.core.run.attempt import DONE
+from ordain.core.report.report import Prepared
+from ordain.core.run.attempt import ABORT, CHECK, DONE
 from ordain.core.run.event import Recorded
 from ordain.core.text.problem import Problem
 from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
-from ordain.interfaces.cli.decision import decide, read_answer
-from ordain.interfaces.cli.execution import approve_and_start, carry_out, detach, no_wait, waiting, watcher
+from ordain.interfaces.cli.decision import EndOfInput, decide, read_answer
+from ordain.interfaces.cli.execution import approve_and_start, carry_out, detach, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
+from ordain.interfaces.cli.signals import INTERRUPTED
 from ordain.interfaces.view.event import log_line
 from ordain.interfaces.view.next_command import after_line, after_run
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import PreparedResult, StatusResult, log_result, prepared_result
-from ordain.interfaces.view.run import run_lines, status_lines
+from ordain.interfaces.view.run import instant, run_lines, status_lines
 
 _ENDED_SHOWN = 5
 """How many of the newest plans `status` shows although they have ended."""
@@ -55,9 +58,24 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
     signer = check_approvable(session, review, whose, sign=False)
     shown = ask_approval(session, review)
     if shown is None:
-        session.say(["Not approved; nothing was run."])
-        return REFUSED
+        return _withdraw(session, prepared)
     return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
+
+
+def _withdraw(session: Session, prepared: Prepared) -> int:
+    """After a no: what is left of the proposal, and a way to be rid of it. Enter leaves it as it is."""
+    short = short_id(prepared.review.plan_id)
+    session.say(
+        [
+            "Not approved; nothing was run.",
+            f"The proposal stays, waiting for approval until {instant(prepared.expires_at)}:",
+            f"  → {session.style.bold(f'ordain approve {short} --start')}",
+        ]
+    )
+    if not session.input_ended and (session.ask("Withdraw it? (y/N)") or "").lower() in ("y", "yes"):
+        session.run(session.app.plans.cancel(prepared.review.plan_id, session.by, ""))
+        session.say([f"Withdrawn. Nobody can approve {short} any more."])
+    return REFUSED
 
 
 def _ask_elsewhere(session: Session, result: PreparedResult, command_line: str) -> int:
@@ -165,7 +183,7 @@ def status(session: Session) -> int:
 
 
 @command()
-@click.argument("item", metavar="RUN/STEP")
+@click.argument("what", metavar="[RUN/STEP]", required=False)
 @click.argument("word", metavar="[ANSWER]", required=False)
 @click.option("--value", "json_text", metavar="JSON", help="The answer as a JSON value; with `done`, what it gave.")
 @click.option(
@@ -176,7 +194,7 @@ def status(session: Session) -> int:
 @click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
 def answer(
     session: Session,
-    item: str,
+    what: str | None,
     word: str | None,
     json_text: str | None,
     said: str,
@@ -185,10 +203,13 @@ def answer(
     name: str | None,
 ) -> int:
     """Answer what a run asks a person: a question of the plan, a task, an escalation, a step in doubt. Without ANSWER
-    it shows everything known about the question and asks; a running executor takes the answer at once.
+    it shows everything known about the question and asks; a running executor takes the answer at once. RUN/STEP can be
+    left out where one question is open: `ordain answer happened`.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
+    if what is not None and word is None and json_text is None and not session.app.answers.names_question(what):
+        what, word = None, what  # `ordain answer happened`
     if word not in (None, DONE) and json_text is not None:
         raise click.UsageError("An answer is either ANSWER or --value JSON, but for `done` with what it gave.")
     if said and word is None:
@@ -199,6 +220,7 @@ def answer(
     typed += [shlex.quote(word)] if word is not None else []
     if go_on:
         session.app.workspace.refuse_stopped()  # before anybody is asked anything
+    item = session.app.answers.item_meant(what, word or "")
     session.app.answers.asked(item)  # whoever may not answer is told a command only where it would help
     session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:
@@ -206,16 +228,26 @@ def answer(
             session.app.answers.answer(item, given or "", session.by)
         )  # refused: the robots' channel can only ask
         return WAITING
-    decided = decide(session, item, given, sign=sign, name=name)
+    try:
+        decided = decide(session, item, given, sign=sign, name=name, unseen="@" in item and "@" not in (what or item))
+    except EndOfInput:
+        decided = None
     if decided is None:
         session.say(["Not answered; nothing was recorded."])
         return REFUSED
-    report, given_up = decided
-    if report.status in ("stopped", "paused") and (go_on or given_up):
+    report, chosen = decided
+    if report.status in ("stopped", "paused") and (go_on or chosen == ABORT):
         return carry_out(
             session,
             session.app.runs.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False)),
         )
+    if report.status in ("stopped", "paused") and chosen == CHECK:
+        # Its contract is run now; that nothing else begins is what an answer without --resume means.
+        work = session.app.runs.resume(
+            report.run_id, watcher(session), waiting=waiting(session, no_waiting=False), verify_only=True
+        )
+        status = look_on(session, work)
+        return FINE if status == INTERRUPTED else status  # it stopped because nothing else was asked of it
     session.say(run_lines(report, session.style))
     if report.status in ("stopped", "paused"):
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])

@@ -24,7 +24,7 @@ from ordain.interfaces.view.report import output_result, review_result
 from ordain.interfaces.view.run import run_lines
 from ordain.interfaces.view.simulation import simulation_lines
 from ordain.interfaces.view.text import visible
-from ordain.records.records import names_run
+from ordain.records.records import names_document, names_run
 
 
 @command()
@@ -85,6 +85,9 @@ def show(
     is_item = "/" in what and names_run(what.partition("/")[0])
     if chosen_for is not None and (graph or step is not None or planned is not None or is_item or is_document(what)):
         raise click.UsageError("--arbiter is for a task of a run or of a stored plan, and for nothing else.")
+    if is_item or (not graph and not names_run(what) and names_document(what) and not is_document(what)):
+        is_item = is_item or session.app.answers.names_question(what)
+        what = session.app.answers.item_meant(what) if is_item else what
     parts = (step, planned, chosen_for, told)
     if graph or any(part is not None for part in parts) or is_item:
         session.refuse_table("a part of a plan or run")

@@ -10,10 +10,12 @@ import msgspec
 
 from ordain.core.policy.stop import LIFT
 from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
 from ordain.interfaces.cli.execution import carry_out, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, in_utf8
 from ordain.interfaces.view.run import instant, run_lines
 from ordain.interfaces.view.text import visible
+from ordain.records.records import names_run
 
 
 @command()
@@ -75,24 +77,49 @@ def _read_value(text: str) -> Any:
         raise refuse("E_SIGNAL_VALUE", f"The value is not JSON: {error}.", hint) from error
 
 
+_APPROVED_AGAIN = (
+    "E_PLAN_APPROVAL_MISSING",
+    "E_APPROVAL_SPENT",
+    "E_APPROVAL_EXPIRED",
+    "E_APPROVAL_REVOKED",
+    "E_APPROVAL_UNSEALED",
+    "E_PLAN_STALE_BASE",
+)
+"""Why a rerun cannot start that a new approval helps: at a terminal it is asked for at once."""
+
+
 @command()
-@click.argument("what", metavar="RUN|PLAN")
+@click.argument("what", metavar="[RUN|PLAN]", required=False)
 @click.option("--from", "again_from", metavar="STEP", help="Run this step and all that depends on it again.")
 @no_wait
-def rerun(session: Session, what: str, again_from: str | None, no_waiting: bool) -> int:
+@click.option("--as", "whose", metavar="NAME", help="Whose key signs the approval.")
+def rerun(session: Session, what: str | None, again_from: str | None, no_waiting: bool, whose: str | None) -> int:
     """Run a plan again, on a new approval. A passed step is kept if its contract holds now; every other step runs
     again. With `--from`, steps that passed before that one are kept without a contract too.
 
     Example: ordain rerun RUN-Q5ZK… --from deploy
     """
-    work = session.app.runs.rerun(
-        session.plan_named(what),
-        session.by,
-        watcher(session),
-        again_from=again_from,
-        waiting=waiting(session, no_waiting),
-    )
-    return carry_out(session, work)
+    ref = session.plan_named(what) if what is not None else session.app.runs.ended_run()
+
+    def again(**approval: Any) -> int:
+        waits = waiting(session, no_waiting)
+        events = watcher(session)
+        work = session.app.runs.rerun(ref, session.by, events, again_from=again_from, waiting=waits, **approval)
+        return carry_out(session, work)
+
+    try:
+        return again()
+    except Refused as refused:
+        if session.json or not session.terminal or refused.problems[0].code not in _APPROVED_AGAIN:
+            raise
+    plan = session.app.runs.run(ref).plan_id if names_run(ref) else ref
+    review = session.app.plans.review(plan)
+    signer = check_approvable(session, review, whose, sign=False)
+    shown = ask_approval(session, review)
+    if shown is None:
+        session.say(["Not approved; nothing was run."])
+        return REFUSED
+    return again(shown=shown, credential=credential(session, signer) if signer is not None else None)
 
 
 @command()

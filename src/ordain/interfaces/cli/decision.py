@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 
 from ordain.core.lineage.ask import Given
-from ordain.core.lineage.decision import Question
+from ordain.core.lineage.decision import Choice, Question
 from ordain.core.report.report import RunReport
-from ordain.core.run.attempt import ABORT, CANNOT, DONE
+from ordain.core.run.attempt import ABORT, CANNOT, CHECK, DONE
 from ordain.core.text.problem import Refused, refuse
 from ordain.interfaces.cli.approval import credential, signer_named
 from ordain.interfaces.cli.session import Session
-from ordain.interfaces.view.question import answer_lines, context_lines, wanted_words
+from ordain.interfaces.view.question import answer_lines, choice_lines, context_lines, wanted_words
 from ordain.interfaces.view.text import visible
 
-_PLANNED = ("ask", "task", "step_approval")
-"""Kinds of questions that the plan itself asks: whoever starts the run expects them."""
+_TYPED_IN_FULL = ("happened", "did-not", "pass", "allow", "unlimited", ABORT)
+"""Answers that cannot be taken back or that nothing verifies: their number alone is not enough."""
 _MISTYPED = ("E_ANSWER_VALUE", "E_ANSWER_CHOICE")
 _ANSWERED_ELSEWHERE = ("E_ANSWER_ITEM", "E_ANSWER_STALE", "E_RUN_ENDED")
+
+
+class EndOfInput(Exception):
+    """Nobody types anything any more: the input has ended, or they have interrupted the question."""
 
 
 def read_answer(word: str | None, json_text: str | None, said: str = "") -> Given | None:
@@ -33,10 +37,17 @@ def read_answer(word: str | None, json_text: str | None, said: str = "") -> Give
 
 
 def decide(
-    session: Session, item: str, given: Given | None, *, sign: bool = False, name: str | None = None
-) -> tuple[RunReport, bool] | None:
-    """Show a question, ask for the answer where none is given, and record it; the run as it stands then, and whether it
-    was given up. None where nothing was answered."""
+    session: Session,
+    item: str,
+    given: Given | None,
+    *,
+    sign: bool = False,
+    name: str | None = None,
+    unseen: bool = False,
+) -> tuple[RunReport, str] | None:
+    """Show a question, ask for the answer where none is given, and record it; the run as it stands then, and the word
+    of the choice. None where nothing was answered. Raises EndOfInput where nobody types anything any more. An answer
+    to a question that may be `unseen`, for it is not the first one about its step, is typed once more."""
     asked = session.app.answers.asked(item)
     session.say(context_lines(asked.question, session.app.workspace.now(), session.style))
     prompted = given is None
@@ -45,28 +56,47 @@ def decide(
         if not typed:
             return None
         given = Given(word=typed, said=_said(session, asked.question, typed))
+    elif unseen and not session.ask_word("This is not the first question about it. Sure?", given.typed):
+        return None
     wanted = sign or name is not None or session.app.workspace.settings()[0].require_signature
     signer = signer_named(session, name) if wanted else None
     session.app.answers.check_answering(asked, given, session.by, signer)
     word = given.word if asked.question.kind == "task" else given.typed
     chosen = next((one for one in asked.question.choices if word == one.word), None)
     by = signer or session.by.name
-    shown = tuple(one for one in asked.question.choices if one is chosen or not prompted)
+    shown = () if prompted else asked.question.choices
     said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
     session.say([*said, ""])
     signing = credential(session, signer) if signer is not None else None
     report = session.run(session.app.answers.answer(item, given, session.by, asked, signing))
-    return report, chosen is not None and chosen.word == ABORT and bool(chosen.meaning)
+    return report, chosen.word if chosen is not None and chosen.meaning else ""
 
 
-def _typed(session: Session, question: Question) -> str | None:
-    for choice in question.choices:
-        session.say([f"    {visible(choice.word):<9} {choice.meaning}".rstrip()])
-        session.say([f"    {'':<9} {session.style.dim(choice.consequence)}"])
+def _typed(session: Session, question: Question) -> str:
+    """What a person types: a word or, where no answer could be meant by it, the number of one. Empty where they leave
+    it open."""
+    numbers = _numbered(question)
+    for number, choice in enumerate(question.choices, start=1):
+        session.say(choice_lines(choice, number if numbers else None, session.width, session.style))
     words = ", ".join(visible(choice.word) for choice in question.choices)
-    if question.takes:
-        return session.ask(f"Your answer ({wanted_words(question)}; or {words})")
-    return session.ask(f"Your answer ({words})")
+    wanted = f"{wanted_words(question)}; or {words}" if question.takes else words
+    typed = session.ask(f"Your answer ({wanted}{'; or its number' if numbers else ''}; Enter leaves it open)")
+    if typed is None:
+        raise EndOfInput
+    if not numbers or typed not in numbers:
+        return typed
+    chosen = numbers[typed]
+    if chosen.word not in _TYPED_IN_FULL or session.ask_word(f"{chosen.consequence} Sure?", chosen.word):
+        return chosen.word
+    session.say([f"`{chosen.word}` was not typed, so nothing is recorded."])
+    return ""
+
+
+def _numbered(question: Question) -> dict[str, Choice]:
+    """The choices by their numbers; none where a number could itself be an answer."""
+    if question.takes or any(choice.word.isdigit() for choice in question.choices):
+        return {}
+    return {str(number): choice for number, choice in enumerate(question.choices, start=1)}
 
 
 def _said(session: Session, question: Question, word: str) -> str:
@@ -75,25 +105,32 @@ def _said(session: Session, question: Question, word: str) -> str:
     return session.ask(wanted[word]) or "" if question.kind == "task" and word in wanted else ""
 
 
-def answer_here(session: Session, report: RunReport) -> RunReport | None:
-    """Ask whoever carries out a run in the foreground what its plan asks, one question after the other; the run as it
-    stands then. None where that is no affair of theirs, or they leave all of it open."""
+def answer_here(session: Session, report: RunReport, left: set[str]) -> RunReport | None:
+    """Ask the person who carries out a run in the foreground everything that it waits for, one question after the
+    other; the run as it stands then. None where nothing was answered. `left` names what they have left open, which is
+    not asked twice."""
     if session.json or not session.terminal or report.status != "waiting":
         return None
     now: RunReport | None = None
-    for question in (one for one in report.questions if one.kind in _PLANNED):
-        session.say([""])
-        decided = _asked_again(session, question)
-        if decided is None:
-            session.say(["Left open; it can be answered at any time."])
-            continue
-        now, given_up = decided
-        if given_up:
+    asked = [one for one in report.questions if one.item not in left]
+    for number, question in enumerate(asked, start=1):
+        session.say(["", *([f"Question {number} of {len(asked)}"] if len(asked) > 1 else [])])
+        try:
+            decided = _asked_again(session, question)
+        except EndOfInput:
+            left.update(one.item for one in asked[number - 1 :])
             break
+        if decided is None:
+            left.add(question.item)
+            session.say([f"Left open. Answer it at any time with: {question.asking}"])
+            continue
+        now, word = decided
+        if word in (ABORT, CHECK):
+            break  # what comes of it may change the other questions
     return now
 
 
-def _asked_again(session: Session, question: Question) -> tuple[RunReport, bool] | None:
+def _asked_again(session: Session, question: Question) -> tuple[RunReport, str] | None:
     """Ask until what is typed is an answer; or until somebody else has given it."""
     while True:
         try:
@@ -101,10 +138,8 @@ def _asked_again(session: Session, question: Question) -> tuple[RunReport, bool]
         except Refused as refused:
             code = refused.problems[0].code
             if code in _ANSWERED_ELSEWHERE:
-                session.say(
-                    [f"Somebody else has answered this meanwhile ({code}); what was typed here counts nothing."]
-                )
-                return session.app.runs.run(question.item.partition("/")[0]), False
-            if code not in _MISTYPED:
-                raise
+                session.say([f"This question was answered elsewhere meanwhile ({code}). Your answer was not recorded."])
+                return session.app.runs.run(question.item.partition("/")[0]), ""
             session.notices(refused.problems)
+            if code not in _MISTYPED:
+                return None

@@ -49,17 +49,18 @@ def approve_and_start(session: Session, shown: Review, credential: Credential | 
 def carry_out(
     session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = (), *, commits: bool = False
 ) -> int:
-    """Do a run's work, watch it, ask at a terminal what the plan asks, report, and turn how it ended into an exit
+    """Do a run's work, watch it, ask at a terminal everything it waits for, report, and turn how it ended into an exit
     status."""
     report = _watched(session, work)
     if commits and session.app.runs.started != report.run_id:
         earlier = earlier_run(report)
         session.notices([earlier])
         notices = (*notices, earlier)
-    while (answered := answer_here(session, report)) is not None:
+    left: set[str] = set()
+    while (answered := answer_here(session, report, left)) is not None:
         report = answered
         if answered.status not in ("stopped", "paused"):
-            break
+            continue  # an answer may lead to the next question
         waits = waiting(session, no_waiting=False)
         report = _watched(session, session.app.runs.resume(report.run_id, watcher(session), waiting=waits))
     return reported(session, report, notices)

@@ -35,6 +35,8 @@ class Terminal:
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self.view: LiveView | None = None
         """What shows the run that is under way, on a terminal."""
+        self.input_ended = False
+        """Whether somebody interrupted a question, or ended the input: no other one is asked without need."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.style = Style(colour)
 
@@ -143,6 +145,7 @@ class Terminal:
             typed: str = click.prompt(question, default="", show_default=False, hide_input=hidden)
         except click.Abort:
             self.say([""])
+            self.input_ended = True
             return None
         return typed
 

@@ -23,6 +23,7 @@ from ordain.core.run.step_event import (
     DoubtChecked,
     DoubtFound,
     DoubtSettled,
+    Evidence,
     FallbackEnded,
     GroupKind,
     PreconditionBroken,
@@ -102,9 +103,9 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
         case AttemptEnded() if event.to.value == "passed":
             return _settled(f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})")
         case ContractHeld():
-            return _settled(f"{style.good('✓')} {event.step}: contract held")
+            return _settled(f"{style.good('✓')} {event.step}: {_check(event.evidence)} held")
         case ContractBroken() | ContractInconclusive():
-            verdict = f"contract {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
+            verdict = f"{_check(event.evidence)} {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
             return _notable(f"{style.bad('✗')} {event.step}: {verdict}{_then(recorded, event)}")
         case ProtectedChanged():
             return _notable(f"{style.warn('!')} protected: {visible(', '.join(event.files))}; put back")
@@ -116,6 +117,11 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             return _notable(f"{style.warn('↻')} {event.step}: {event.reason}")
         case _:
             return None
+
+
+def _check(evidence: Evidence) -> str:
+    """What was looked at: an expression is no contract, and gets no environment."""
+    return "verification" if evidence.command_sha256 and not evidence.env_seal else "contract"
 
 
 def _settled(text: str) -> Change:

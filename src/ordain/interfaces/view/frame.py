@@ -100,19 +100,20 @@ def _title(state: RunState) -> Iterator[Span]:
 def _progress(state: RunState, now: Instant, columns: int) -> Line:
     found = Counter(record.state for record in state.steps.values())
     passed, skipped = found[StepState.PASSED], found[StepState.SKIPPED]
-    failed = found[StepState.FAILED] + found[StepState.CANCELLED]
+    failed, cancelled = found[StepState.FAILED], found[StepState.CANCELLED]
     waiting = found[StepState.WAITING] + found[StepState.ESCALATED] + found[StepState.IN_DOUBT]
     counts = (
         (passed, "passed", GOOD),
         (failed, "failed", BAD),
         (skipped, "skipped", WARN),
+        (cancelled, "cancelled", DIM),
         (found[StepState.RUNNING] + found[StepState.VERIFYING], "running", BUSY),
         (waiting, "waiting", WARN),
         (found[StepState.PENDING], "left", DIM),
     )
     total = len(state.steps)
     spans = [*_bar(passed + skipped, failed, total), Span(" ")] if columns >= BAR_COLUMNS else []
-    spans.append(Span(f"{passed + skipped + failed:,}/{total:,}", BOLD))
+    spans.append(Span(f"{passed + skipped + failed + cancelled:,}/{total:,}", BOLD))
     elapsed = [Span("  "), Span(_elapsed(now - state.opened_at), DIM)]
     words = [Span(f"  {number:,} {word}", code) for number, word, code in counts if number]
     return fitted([*spans, *elapsed, *words], columns)

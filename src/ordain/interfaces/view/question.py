@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator
 
 import msgspec
@@ -25,22 +26,23 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
     """What is asked, what was tried, what the choices are, how long it has waited and what waits behind it."""
     yield f"{style.warn('A person is asked:')} {visible(question.text)}"
     attempt = f", attempt {question.attempt}" if question.attempt else ""
-    about = [f"{question.item}{attempt}, {question.kind}"]
+    yield f"  {style.dim(f'{question.item}{attempt}, {question.kind}')}"
+    about = []
     if question.since is not None:
         about.append(f"since {instant(question.since)} ({_long(now - question.since)})")
     if question.until is not None:
         about.append(f"until {instant(question.until)}")
     if question.behind:
         about.append(f"{question.behind} step{'s' * (question.behind != 1)} cannot begin before")
-    yield f"  {style.dim(', '.join(about))}"
+    if about:
+        yield f"  {style.dim(', '.join(about))}"
     if question.detail:
         yield f"  {visible(question.detail)}"
     if question.form is not None:
         yield from (f"  {visible(line)}" for line in form_lines(question.form))
     if question.kind != "ask" or len(question.tries) > 1:
         yield from _try_lines(question)
-    if question.output_tail.strip():
-        yield from tail_lines(question.output_tail, f"ordain log {_run(question)} --json")
+    yield from seen_lines(question)
     if question.kind != "ask" and question.policy is not None:
         yield f"  On failure: {visible(write_failure(question.policy))}"
     if question.wants:
@@ -48,6 +50,32 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
         yield f"  For a planner: {style.bold(command)}"
     if question.takes:
         yield f"  Wanted: {wanted_words(question)}"
+
+
+def seen_lines(question: Question) -> Iterator[str]:
+    """What the step does and what its contract is, each with the end of what it wrote last."""
+    log, step = (
+        f"ordain log {_run(question)} --json",
+        f"ordain show {_run(question)} --output {shlex.quote(question.step)}",
+    )
+    wrote, checked = question.output_tail.strip(), question.contract_output_tail.strip()
+    if question.action:
+        yield from _block("Action:", question.action)
+    if wrote:
+        yield from tail_lines(question.output_tail, step if question.action else log)
+    if question.contract:
+        yield from _block("Contract:", question.contract)
+    if checked:
+        yield from tail_lines(question.contract_output_tail, log)
+    if question.check_output_tail.strip():
+        yield "  What was asked whether it happened wrote:"
+        yield from tail_lines(question.check_output_tail, log)
+
+
+def _block(label: str, text: str) -> Iterator[str]:
+    first, *others = text.rstrip("\n").split("\n")
+    yield f"  {label:<9} {visible(first)}"
+    yield from (f"  {'':<9} {visible(line)}" for line in others)
 
 
 def question_lines(question: Question, now: Instant, style: Style) -> Iterator[str]:
@@ -94,6 +122,15 @@ def _try(one: Try) -> str:
         said.append(one.how)
     begun = instant(one.started_at) if one.started_at is not None else ""
     return f"{one.attempt:>3}. {begun}  {visible(', '.join(said))}"
+
+
+def choice_lines(choice: Choice, number: int | None, columns: int, style: Style) -> Iterator[str]:
+    """One choice, by its number where it has one, with what it means and what follows from it."""
+    label = f"    {number}  " if number is not None else "    "
+    yield f"{label}{visible(choice.word):<9} {choice.meaning}".rstrip()
+    indent = f"{'':<{len(label)}}{'':<9} "
+    for line in textwrap.wrap(choice.consequence, max(columns - len(indent), 30)):
+        yield f"{indent}{style.dim(line)}"
 
 
 def answer_lines(

@@ -177,7 +177,7 @@ def _step_line(step: StepReport, word: str, style: Style, digits: int, width: in
 def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
     wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
     own = f"ordain show {report.run_id} --output {shlex.quote(step.id)}"
-    if verbose and step.own_output_tail.strip():
+    if (wrong or verbose) and step.own_output_tail.strip():
         yield "         It wrote:"
         yield from tail_lines(step.own_output_tail, own)
         yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
@@ -280,7 +280,11 @@ def _run_status(report: RunReport, style: Style) -> str:
         unverified = [step.id for step in report.steps if step.unverified and (step.decided_by is not None) is persons]
         if unverified:
             words += f"; by {whose} word only: {', '.join(unverified)}"
+    if failed := [step.id for step in report.steps if step.state is StepState.SKIPPED and step.error is not None]:
+        words += f"; failed and skipped: {', '.join(failed)}"
     match report.status:
+        case "completed" if failed:
+            return style.warn(words)
         case "completed":
             return style.good(words)
         case "failed":
@@ -366,8 +370,8 @@ def who(principal: Principal) -> str:
     return visible(principal.words)
 
 
-def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[str]:
-    """One thing that waits for a person, with the commands that decide it."""
+def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool, seen: Iterable[str] = ()) -> Iterator[str]:
+    """One thing that waits for a person, what was seen of it, and the commands that decide it."""
     danger = style.bad(f", {item.destructive} destructive") if item.destructive else ""
     until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
     yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
@@ -376,6 +380,7 @@ def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[
         yield f"    {visible(item.question.detail)}"
     if everywhere:
         yield f"    in {visible(item.workspace)}"
+    yield from (f"  {line}" for line in seen)
     yield from (f"    → {style.bold(visible(command))}" for command in item.commands)
 
 
