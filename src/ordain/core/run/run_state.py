@@ -490,8 +490,8 @@ class RunState:
         elif record.satisfies:
             self.unsatisfied -= 1
         if record.satisfies:
-            key = value_with(self.defined[step_id].action, DataKey)
-            if to is PASSED and key is not None:
+            key = value_with(self.defined[step_id].action, DataKey) if to is PASSED else None
+            if key is not None:
                 self.data.setdefault(self.holder(step_id), {})[key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))

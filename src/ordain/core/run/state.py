@@ -7,7 +7,7 @@ a step where the table does not allow it; what it refuses changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import assert_never, cast, get_args
 
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Plan, Step, check_of, nested_plan_of
@@ -84,6 +84,9 @@ from ordain.core.run.transition import (
 )
 from ordain.core.text.limit import REPETITIONS_MAX
 
+_OF_A_STEP = frozenset(get_args(StepEvent)) - {DecisionGiven}
+"""Events about a step alone. To ask whether one is of a kind costs 0.1 µs, and with `match` once for each kind."""
+
 
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
     """The state that a run's whole history adds up to."""
@@ -98,6 +101,16 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
     nothing has changed."""
     if state.finished:
         raise IllegalTransition(f"{type(event).__name__} after the run finished")
+    if type(event) in _OF_A_STEP:  # nearly all are: asked once, and not by comparing with each kind in turn
+        _apply_to_step(state, cast("StepEvent", event), at)
+    else:
+        _apply_to_run(state, event, at)
+    state.size += 1
+    state.changed_at = at
+    return state
+
+
+def _apply_to_run(state: RunState, event: RunEvent, at: Instant) -> None:
     match event:
         case RunOpened():
             if state.size:
@@ -135,15 +148,16 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
         case DecisionGiven() if (owner := owner_of(event.step)) is not None:
             _decide_budget(state, owner, event, at)
         case _:
-            was_at_work = event.step in state.active
             _apply_to_step(state, event, at)
-            _spend(state, event, at, was_at_work=was_at_work)
-    state.size += 1
-    state.changed_at = at
-    return state
 
 
 def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
+    was_at_work = event.step in state.active
+    _take_step(state, event, at)
+    _spend(state, event, at, was_at_work=was_at_work)
+
+
+def _take_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if event.step not in state.steps:
         raise IllegalTransition(f"{type(event).__name__} for {event.step}, which is not in the plan")
     record = state.steps[event.step]
@@ -153,13 +167,31 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
     refuse_fallback(state, event)
     refuse_group(state, record, event)
-    match event:
+    match event:  # the most common first
         case AttemptStarted():
             refuse_blocked(state, event)
             refuse_held(state, event)
             state.move(event.step, RUNNING)
             _begin(state, event.step, record, at)
             record.agent, record.agent_why, record.key = event.agent, event.why, event.key
+        case AttemptEnded():
+            if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
+            if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
+            if event.to is PASSED and check_of(state.step(event.step)) is not None:
+                raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
+            if event.to in (VERIFYING, PASSED):
+                refuse_tampered(state, event.step)
+                refuse_undone(state, event.step)
+            if event.outcome.error == AGENT_CANNOT and event.to is not after_cannot(state, event.step):
+                raise IllegalTransition(f"{event.step} cannot be done, as was said; only a person decides what then")
+            if record.state is WAITING and not record.gathers and state.is_persons(event.step):
+                record.unanswered += 1
+            record.outcome, record.ended_at = event.outcome, at
+            record.waits_for, record.waits_until = "", None
+            _let_go(state, event.step)
+            _after(state, event, failed=event.outcome.error is not None)
         case WorkOffered():
             task = isinstance(state.step(event.step).action, Task)
             if record.state is not RUNNING or record.work is not None or not task:
@@ -180,24 +212,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AgentCallFailed():
             if record.state is not RUNNING or not 1 <= event.call <= record.calls:
                 raise IllegalTransition(f"no agent of {event.step} has made call {event.call}")
-        case AttemptEnded():
-            if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
-                raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
-            if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
-                raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
-            if event.to is PASSED and check_of(state.step(event.step)) is not None:
-                raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
-            if event.to in (VERIFYING, PASSED):
-                refuse_tampered(state, event.step)
-                refuse_undone(state, event.step)
-            if event.outcome.error == AGENT_CANNOT and event.to is not after_cannot(state, event.step):
-                raise IllegalTransition(f"{event.step} cannot be done, as was said; only a person decides what then")
-            if record.state is WAITING and not record.gathers and state.is_persons(event.step):
-                record.unanswered += 1
-            record.outcome, record.ended_at = event.outcome, at
-            record.waits_for, record.waits_until = "", None
-            _let_go(state, event.step)
-            _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
             refuse_tampered(state, event.step)
             if event.evidence.verdict is not Verdict.HELD or check_of(state.step(event.step)) is None:

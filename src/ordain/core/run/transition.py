@@ -91,32 +91,30 @@ not at work are cancelled too. Only steps that belong to another one can leave a
 again, they begin anew."""
 
 
+_STAY = frozenset({FilesProtected, ContractSeen, DoubtReferred, WorkOffered, WorkClaimed, AgentCalled, AgentCallFailed})
+"""Events that leave a step where it is, and are refused where they have no place."""
+_TO: dict[type, StepState] = {
+    AttemptStarted: RUNNING,
+    AttemptWaiting: WAITING,
+    StepUnfolded: WAITING,
+    ConditionFalse: SKIPPED,
+    StepApprovalAsked: ESCALATED,
+    ContractHeld: PASSED,
+    StepKept: PASSED,
+    StepNotKept: PENDING,
+    DoubtFound: IN_DOUBT,
+}
+"""Where events lead that can lead to one state only; the others say it."""
+_NOWHERE: frozenset[StepState] = frozenset()
+
+
 def refuse_move(origin: StepState, event: StepEvent) -> None:
-    match event:  # the most common first
-        case AttemptStarted():
-            to = RUNNING
-        case AttemptEnded():
-            to = event.to
-        case FilesProtected() | ContractSeen() | DoubtReferred() | WorkOffered() | WorkClaimed():
-            return  # they leave a step where it is, and are refused where they have no place
-        case AgentCalled() | AgentCallFailed():
-            return
-        case AttemptWaiting() | StepUnfolded():
-            to = WAITING
-        case ConditionFalse():
-            to = SKIPPED
-        case StepApprovalAsked():
-            to = ESCALATED
-        case ContractHeld() | StepKept():
-            to = PASSED
-        case StepNotKept():
-            to = PENDING
-        case DoubtFound():
-            to = IN_DOUBT
-        case _:
-            to = event.to
-    if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
-        raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
+    kind = type(event)
+    if kind in _STAY:
+        return
+    to = _TO.get(kind) or getattr(event, "to", None)
+    if to not in TRANSITIONS.get((origin, kind), _NOWHERE):
+        raise IllegalTransition(f"{event.step}: {kind.__name__} takes nothing from {origin} to {to}")
 
 
 def refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
@@ -227,7 +225,7 @@ _MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, Preconditi
 def refuse_fallback(state: RunState, event: StepEvent) -> None:
     """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
     have."""
-    if not isinstance(event, _MAY_FALL_BACK):
+    if type(event) is AttemptStarted or not isinstance(event, _MAY_FALL_BACK):
         return
     if not event.fallback and event.to is not WAITING:
         return
