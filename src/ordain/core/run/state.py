@@ -102,7 +102,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
     if state.finished:
         raise IllegalTransition(f"{type(event).__name__} after the run finished")
     if type(event) in _OF_A_STEP:  # nearly all are: asked once, and not by comparing with each kind in turn
-        _apply_to_step(state, cast("StepEvent", event), at)
+        _fold_step(state, cast("StepEvent", event), at)
     else:
         _apply_to_run(state, event, at)
     state.size += 1
@@ -148,16 +148,16 @@ def _apply_to_run(state: RunState, event: RunEvent, at: Instant) -> None:
         case DecisionGiven() if (owner := owner_of(event.step)) is not None:
             _decide_budget(state, owner, event, at)
         case _:
-            _apply_to_step(state, event, at)
+            _fold_step(state, event, at)
 
 
-def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
+def _fold_step(state: RunState, event: StepEvent, at: Instant) -> None:
     was_at_work = event.step in state.active
-    _take_step(state, event, at)
+    _apply_to_step(state, event, at)
     _spend(state, event, at, was_at_work=was_at_work)
 
 
-def _take_step(state: RunState, event: StepEvent, at: Instant) -> None:
+def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if event.step not in state.steps:
         raise IllegalTransition(f"{type(event).__name__} for {event.step}, which is not in the plan")
     record = state.steps[event.step]
