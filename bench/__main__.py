@@ -27,6 +27,7 @@ from bench import (
     resume,
     sandbox,
     startup,
+    understood,
     wide,
 )
 from bench.measure import Line, Size
@@ -44,6 +45,7 @@ BENCHMARKS = {
     "mcp": mcp.measure,
     "gateway": gateway.measure,
     "hook": hook.measure,
+    "understood": understood.measure,
     "sandbox": sandbox.measure,
     "agents": agents.measure,
 }

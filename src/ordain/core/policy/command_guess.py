@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from ordain.core.policy.fact import CommandFact, FactNote
 from ordain.core.policy.program import SHELLS, Words
@@ -218,6 +219,7 @@ _SECRET_PATH = re.compile(
 )
 
 
+@lru_cache(maxsize=8192)
 def is_secret_path(path: str) -> bool:
     """Whether a path looks like a file that holds credentials."""
     return _SECRET_PATH.search(path.removeprefix("@")) is not None and not path.endswith(".pub")
@@ -228,7 +230,7 @@ def secrets_named(text: str) -> Iterator[FactNote]:
     for name in dict.fromkeys(_VARIABLE.findall(text)) if "$" in text else ():
         if name not in _FINE and may_name(name, SECRET_NAMES):
             yield FactNote(CommandFact.CREDENTIALS, f"${name}")
-    if _SECRET_PATH.search(text) is not None or "." in text:
+    if "." in text or _SECRET_PATH.search(text) is not None:
         for word in dict.fromkeys(_APART.split(text)):
             if ("/" in word or "AKIA" in word or word.startswith((".", "*", "id_"))) and is_secret_path(word):
                 yield FactNote(CommandFact.CREDENTIALS, word)
