@@ -30,7 +30,7 @@ help:
 	@echo "make bench   speed beside peers and beside the physical floor"
 	@echo "make lock    renew the hashed lock after a change of dependencies"
 	@echo "make pictures  take the pictures in docs/pictures/ anew (needs tmux)"
-	@echo "make docs    write the generated pages (docs/problems.md) anew"
+	@echo "make docs    write the generated pages: docs/problems.md, docs/glossary.md"
 
 $(STAMP): $(LOCK) pyproject.toml tools/make-venv
 	@PYTHON="$(PYTHON)" tools/make-venv $(VENV) $(LOCK)

@@ -6,6 +6,7 @@ an agent can leave one for us to load; so that directory is taken out before any
 """
 
 import atexit
+import contextlib
 import gc
 import sys
 
@@ -24,6 +25,12 @@ def main() -> None:
         from ordain.interfaces.hook.entry import enter
 
         enter(sys.argv[3:])
+    if sys.argv[1:2] == ["__complete"]:  # a shell that completes a word; what goes wrong must not be seen
+        from ordain.interfaces.cli.completion import complete
+
+        with contextlib.suppress(Exception):
+            complete(sys.argv[2:])
+        return
     from ordain.interfaces.cli.main import main as command_line
 
     command_line(prog_name="ordain")

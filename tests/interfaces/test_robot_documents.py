@@ -257,6 +257,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "audit-restore.": (WAITING, "audit restore small.plan.md", nothing),
     "audit-rebuild.": (FINE, "audit rebuild", failed),
     "explain.": (FINE, "explain E_PATH", nothing),
+    "explain.word": (FINE, "explain contract", nothing),
+    "completion.": (FINE, "completion bash", nothing),
     "mcp-token.": (FINE, "mcp token list", nothing),
     "guard-check.": (FINE, "guard check git push --force", nothing),
     "guard-report.": (FINE, "guard report", nothing),

@@ -203,6 +203,12 @@ def connect_to_look(path: Path, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> apsw.
         return _look(path, "immutable=1", busy_timeout_ms)
 
 
+def connect_at_rest(path: Path, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> apsw.Connection:
+    """The same for who must make no file at all: where nobody is at work, there is no log to read."""
+    beside = [path.with_name(path.name + ending).exists() for ending in ("-wal", "-shm")]
+    return _look(path, "mode=ro" if all(beside) else "immutable=1", busy_timeout_ms)
+
+
 def _look(path: Path, how: str, busy_timeout_ms: int) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
     connection = apsw.Connection(f"{path.as_uri()}?{how}", flags=flags)

@@ -1,4 +1,5 @@
-"""A glance at a ledger for whoever must answer at once: what a person trusted last, and the plans that are approved.
+"""A glance at a ledger for whoever must answer at once: what a person trusted last, the plans that are approved, and
+the names of plans, runs and steps.
 
 It loads nothing that knows events, which takes longer than the answer. It believes what `reader` believes and
 no more: every chain that is looked at must be whole. Whatever is out of the ordinary (an older format, an enrolled key,
@@ -7,7 +8,7 @@ an event that is not known here, damage) it leaves to those who read the ledger 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +20,7 @@ import msgspec
 from ordain.adapters.ledger import database
 from ordain.core.ledger.link import Row, Tip, verify
 from ordain.core.plan.canonical import plan_from_bytes, plan_id
-from ordain.core.plan.model import Plan
+from ordain.core.plan.model import Plan, nested_plan_of
 from ordain.core.plan.value import Instant, PlanId
 from ordain.core.text.problem import Refused
 
@@ -29,6 +30,7 @@ PLANS_MAX = 50
 _TRUSTED, _PREPARED = "config_trusted", "plan_prepared"
 _STAND = "SELECT opened, size, head, last FROM streams WHERE stream = ?"
 _OPEN = "SELECT body FROM plans WHERE open = 1 ORDER BY opened DESC LIMIT ?"
+_NEWEST = "SELECT body FROM plans ORDER BY opened DESC LIMIT ?"
 _PASSED_OVER = ("workspace_opened", "signature_refused", "work_stopped", "stop_lifted")
 """Events of the workspace's stream that change nothing about what is trusted, as long as nobody is enrolled."""
 
@@ -69,6 +71,8 @@ class _Permission(msgspec.Struct):
 
 class _State(msgspec.Struct):
     stage: str | None
+    plan_id: str = ""
+    document: str | None = None
     permissions: dict[str, _Permission] = {}
     runs: dict[str, str | None] = {}
 
@@ -92,11 +96,52 @@ def approved_plans(path: Path, now: Instant) -> list[tuple[PlanId, bool, Plan]] 
     return _looking(path, lambda connection: _approved(connection, now))
 
 
-def _looking(path: Path, look: Callable[[apsw.Connection], T | None]) -> T | None:
+class PlanNames(NamedTuple):
+    """What a plan and its runs are called. Shown to who types a command, and believed by nobody."""
+
+    stream: str
+    plan_id: PlanId
+    document: str | None
+    runs: tuple[str, ...]
+
+
+def plan_names(path: Path) -> list[PlanNames]:
+    """The newest plans first."""
+    return _looking(path, _names, make_nothing=True) or []
+
+
+def step_names(path: Path, stream: str) -> list[str]:
+    """The steps of a lineage's newest plan as its run calls them."""
+
+    def named(connection: apsw.Connection) -> list[str]:
+        prepared = [event for event in _events(connection, stream) if event.type == _PREPARED][-1:]
+        return [name for event in prepared for name in _steps(plan_from_bytes(bytes(event.plan)))]
+
+    return _looking(path, named, make_nothing=True) or []
+
+
+def _names(connection: apsw.Connection) -> list[PlanNames]:
+    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in database.rows(connection, _NEWEST, (PLANS_MAX,))]
+    return [
+        PlanNames(one.stream, PlanId(one.state.plan_id), one.state.document, (*reversed(one.state.runs),))
+        for one in stored
+    ]
+
+
+def _steps(plan: Plan, inside: str = "") -> Iterator[str]:
+    for step in (*plan.steps, *plan.fallbacks):
+        yield f"{inside}{step.id}"
+        if (inner := nested_plan_of(step)) is not None:
+            yield from _steps(inner, f"{inside}{step.id}/")
+
+
+def _looking(path: Path, look: Callable[[apsw.Connection], T | None], *, make_nothing: bool = False) -> T | None:
+    """What is seen there. `make_nothing`: not even the files that SQLite makes beside a log to read it."""
     with suppress(apsw.Error, OSError, msgspec.MsgspecError, TypeError, ValueError, Refused):
         path = database.real_place(path)
         database.inspect(path)
-        with closing(database.connect_to_look(path, BUSY_TIMEOUT_MS)) as connection:
+        connect = database.connect_at_rest if make_nothing else database.connect_to_look
+        with closing(connect(path, BUSY_TIMEOUT_MS)) as connection:
             if database.format_of(path, connection) == database.FORMAT:
                 connection.execute("BEGIN")
                 return look(connection)

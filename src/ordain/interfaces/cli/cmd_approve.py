@@ -9,6 +9,7 @@ import click
 from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential, signer_named
 from ordain.interfaces.cli.configuration import ask_trust
 from ordain.interfaces.cli.execution import approve_and_start
+from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, in_utf8
 from ordain.interfaces.view.audit import ApproversResult, approver_line, enrolled
 from ordain.interfaces.view.result import RevokedResult
@@ -17,17 +18,18 @@ from ordain.ports.machine import Credential
 
 
 @command()
-@click.argument("plan")
+@click.argument("plan", metavar="[PLAN]", required=False)
 @click.option("--start", is_flag=True, help="Begin the run at once.")
 @click.option("--sign", is_flag=True, help="Sign the approval with an enrolled key.")
 @click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
-def approve(session: Session, plan: str, start: bool, sign: bool, name: str | None) -> int:
-    """Approve one run of exactly this plan, in this workspace, as it is now. Only a person at a terminal can.
+def approve(session: Session, plan: str | None, start: bool, sign: bool, name: str | None) -> int:
+    """Approve one run of exactly this plan, in this workspace, as it is now. Only a person at a terminal can. Without
+    PLAN, the one that waits for approval.
 
     Example: ordain approve 4f2a9c01b7de --start
     """
-    session.needs_person("approve a plan", f"ordain approve {shlex.quote(plan)}")
-    plan = session.plan_named(plan)
+    session.needs_person("approve a plan", f"ordain approve {shlex.quote(plan or '')}".removesuffix(" ''"))
+    plan = session.plan_named(plan) if plan is not None else session.only_plan("approve")
     session.app.plans.refuse_edited(plan, "approve")
     review = session.app.plans.review(plan)
     if session.json:
@@ -74,7 +76,7 @@ def trust(session: Session, name: str | None) -> int:
     return ask_trust(session, name)
 
 
-@click.group()
+@click.group(cls=Commands)
 def approver() -> None:
     """Manage the keys that can sign approvals: enroll one, list them, revoke one.
 

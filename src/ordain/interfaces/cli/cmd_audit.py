@@ -15,6 +15,7 @@ from ordain.core.ledger.findings import Audit
 from ordain.core.ledger.link import Tip
 from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Problem, refuse
+from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.output_file import write_whole
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, is_there, is_utf8
 from ordain.interfaces.view.audit import RebuiltResult, audit_lines, audit_result, copied_result
@@ -23,7 +24,7 @@ from ordain.interfaces.view.text import visible
 _FINGERPRINT = re.compile(r"ed25519:[0-9a-f]{64}")
 
 
-@click.group()
+@click.group(cls=Commands)
 def audit() -> None:
     """Verify, export, back up, restore or rebuild the ledger.
 

@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from ordain.assemble.upstreams import open_upstreams
 from ordain.assemble.workspace import has_door, make_state, open_clients, open_door, open_workspace
 from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us
 from ordain.interfaces.gateway.front import Caller, front_of, own_server
@@ -34,7 +35,7 @@ PORT = 7433
 _OF_HTTP = {"host": "--host", "port": "--port", "allowed": "--allow-host"}
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Commands, invoke_without_command=True)
 @click.option("--http", is_flag=True, help="Serve over HTTP instead; every client needs a token.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
 @click.option("--port", default=PORT, show_default=True, help="With --http: the port; 0 picks one that is free.")

@@ -44,7 +44,7 @@ def robot(ctx: click.Context) -> None:
         ctx.exit(FINE)
     place = root
     while isinstance(place.command, click.Group):
-        if not words or words[0] in ("-h", "--help"):
+        if not words or words[0] in ("-h", "--help") or words == ["help"]:
             session.answer(VerbsResult(verbs=tuple(map(_about, verbs_in(place)))), next_=["ordain schema --list"])
             ctx.exit(FINE)
         name, found, words = place.command.resolve_command(place, words)

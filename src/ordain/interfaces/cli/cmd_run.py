@@ -90,25 +90,25 @@ def _ask_elsewhere(session: Session, result: PreparedResult, command_line: str) 
 
 
 @command()
-@click.argument("plan")
+@click.argument("plan", metavar="[PLAN]", required=False)
 @click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
 @click.option("--preparation", metavar="PREP-…", help="Which preparation; it starts one run. Default: the newest.")
 @click.option("--on-behalf", metavar="JSON", hidden=True, help="The client of the MCP server that asked for it.")
 @no_wait
 def commit(
     session: Session,
-    plan: str,
+    plan: str | None,
     in_background: bool,
     no_waiting: bool,
     preparation: str | None,
     on_behalf: str | None,
 ) -> int:
     """Start the approved run of a plan. What runs is exactly what was prepared and approved. Called again, it reports
-    the run that it started.
+    the run that it started. Without PLAN, it takes the one that can be started.
 
     Example: ordain commit 4f2a9c01b7de
     """
-    plan = session.plan_named(plan)
+    plan = session.plan_named(plan) if plan is not None else session.only_plan("commit")
     session.app.plans.refuse_edited(plan, "commit")  # before a notice that says the opposite
     if in_background:
         if session.app.runs.begun(plan, preparation) is None:

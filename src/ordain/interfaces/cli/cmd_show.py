@@ -28,7 +28,7 @@ from ordain.records.records import names_document, names_run
 
 
 @command()
-@click.argument("what", metavar="DOCUMENT|PLAN|RUN|RUN/STEP")
+@click.argument("named", metavar="[DOCUMENT|PLAN|RUN|RUN/STEP]", required=False)
 @click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states; of a run, what went wrong.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
@@ -56,7 +56,7 @@ from ordain.records.records import names_document, names_run
 @with_params
 def show(
     session: Session,
-    what: str,
+    named: str | None,
     params: list[tuple[str, str]],
     detail: str,
     graph: bool,
@@ -68,10 +68,11 @@ def show(
     target: str | None,
 ) -> int:
     """Show what a document or plan would do, how a run stands, what it asks about a step, what the step wrote, or what
-    its agent is told.
+    its agent is told. Without a name, the one plan or run that is open.
 
     Example: ordain show fix.plan.md
     """
+    what = named if named is not None else session.only_thing()
     if target is not None and not graph and step is None:
         raise click.UsageError("-o writes a picture or an output; it goes with --graph or --output.")
     if step is not None and (graph or not names_run(what)):

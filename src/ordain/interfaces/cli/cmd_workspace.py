@@ -23,7 +23,7 @@ from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new,
 from ordain.interfaces.cli.session import FINE, Session, command
 from ordain.interfaces.skill import is_skill, skill_text
 from ordain.interfaces.view.agent import roster_lines
-from ordain.interfaces.view.problem import page_result, problem_pages
+from ordain.interfaces.view.problem import glossary_entry, glossary_words, page_result, plain_text, problem_pages
 from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue, SkillResult
 from ordain.interfaces.view.text import visible
 from ordain.interfaces.view.tool import AgentsResult, inventory_lines, summary, tools_result
@@ -138,19 +138,31 @@ def agents(session: Session, text: bool) -> int:
 
 
 @command()
-@click.argument("code")
-def explain(session: Session, code: str) -> int:
-    """Explain a problem code.
+@click.argument("words", metavar="CODE|WORD…", nargs=-1, required=True)
+def explain(session: Session, words: tuple[str, ...]) -> int:
+    """Explain a problem code, or a word that Ordain uses in its own way.
 
     Example: ordain explain E_CONTRACT_VACUOUS
     """
-    pages = problem_pages()
-    page = pages.get(code.upper())
+    asked = " ".join(words)
+    pages, code = problem_pages(), asked.upper()
+    page = pages.get(code)
     if page is None:
-        problem = Problem(code="E_CODE_UNKNOWN", detail=f"There is no code {code}.", hints=closest(code.upper(), pages))
-        raise Refused([problem])
-    lines = [session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy]
-    return session.show(page_result(code.upper(), page), lines)
+        entry = glossary_entry(asked)
+        if entry is None:
+            raise Refused([_unexplained(asked, pages)])
+        lines = [f"{session.style.bold(', '.join(entry.words))}: {plain_text(entry.means)}"]
+        return session.show(entry, lines)
+    lines = [session.style.bold(f"{code}: {page.summary}"), "", page.meaning, "", page.remedy]
+    return session.show(page_result(code, page), lines)
+
+
+def _unexplained(asked: str, pages: Iterable[str]) -> Problem:
+    looks_like_code = asked.upper()[:2] in ("E_", "W_", "F_", "B_")
+    hints = closest(asked.upper(), pages) if looks_like_code else closest(asked.lower(), glossary_words())
+    kind = "code" if looks_like_code else "code or word"
+    others = () if hints else ("docs/problems.md lists every code, docs/glossary.md every word.",)
+    return Problem(code="E_CODE_UNKNOWN", detail=f"There is no {kind} `{asked}` to explain.", hints=hints + others)
 
 
 @command()

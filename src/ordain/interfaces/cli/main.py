@@ -65,7 +65,8 @@ _GROUPS: Sections = {
         "revoke": ("cmd_approve", "Revoke an approval that no run has used."),
         "approver": ("cmd_approve", "Manage keys that sign approvals: enroll, list, revoke."),
         "audit": ("cmd_audit", "Verify, export, back up, restore or rebuild the ledger."),
-        "explain": ("cmd_workspace", "Explain a problem code."),
+        "explain": ("cmd_workspace", "Explain a problem code, or a word of Ordain's."),
+        "completion": ("cmd_completion", "Complete commands, plans, runs and steps in bash, zsh or fish."),
     },
     "For programs and agents": {
         "robot": ("cmd_robot", "Run any verb for a program: one JSON document. Alone, list the verbs."),
@@ -74,6 +75,29 @@ _GROUPS: Sections = {
         "skill": ("cmd_workspace", "Print what models should know about Ordain, or write it as a skill (-o)."),
     },
 }
+SYNONYMS = {"apply": "run", "validate": "lint"}
+"""Other names of commands, for people who come from other programs."""
+_GUESSED = {
+    **dict.fromkeys(("plan", "propose", "submit", "create", "new"), "prepare"),
+    **dict.fromkeys(("execute", "exec"), "run"),
+    **dict.fromkeys(("check", "verify", "test"), "lint"),
+    **dict.fromkeys(("view", "preview", "describe", "get", "cat"), "show"),
+    **dict.fromkeys(("start", "begin"), "commit"),
+    **dict.fromkeys(("ps", "runs", "jobs"), "status"),
+    **dict.fromkeys(("ls", "plans"), "list"),
+    **dict.fromkeys(("continue", "unpause"), "resume"),
+    **dict.fromkeys(("history", "logs", "events"), "log"),
+    **dict.fromkeys(("abort", "kill", "delete", "rm"), "cancel"),
+    **dict.fromkeys(("deny", "decline"), "reject"),
+    **dict.fromkeys(("edit", "amend", "update"), "revise"),
+    **dict.fromkeys(("retry", "redo"), "rerun"),
+    "dry-run": "simulate",
+    "format": "fmt",
+    "settings": "config",
+    "doc": "explain",
+    "man": "help",
+}
+"""Words that are not commands here, and the command that whoever types them most likely wants."""
 
 
 def wants_json(words: Sequence[str]) -> bool:
@@ -88,7 +112,27 @@ def wants_json(words: Sequence[str]) -> bool:
     return next((word for word in named if not word.startswith("-")), None) == "robot"
 
 
-class LazyCommands(click.Group):
+class Commands(click.Group):
+    """Commands; one that is misspelt is refused with the one that was most likely meant."""
+
+    def list_names(self, ctx: click.Context) -> list[str]:
+        """Every word that stands for a command."""
+        return self.list_commands(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            from ordain.core.text.problem import closest
+
+            meant = _GUESSED.get(args[0].lower()) if ctx.parent is None else None
+            hints = (f"Did you mean `{meant}`?",) if meant is not None else closest(args[0], self.list_names(ctx))
+            where = f" in `{ctx.command_path}`" if ctx.parent is not None else ""
+            ctx.fail(f"There is no command `{args[0]}`{where}. {' '.join(hints)}".rstrip())
+        return super().resolve_command(ctx, args)
+
+
+class LazyCommands(Commands):
     """Knows the name of each of its commands and one line about it; imports its module when it is called, so that who
     needs one of them does not pay for the others."""
 
@@ -119,7 +163,7 @@ class LazyCommands(click.Group):
 
 
 class LazyGroup(LazyCommands):
-    """All commands."""
+    """All commands, with the other names that some of them have."""
 
     def main(
         self,
@@ -163,15 +207,23 @@ class LazyGroup(LazyCommands):
         with while_somebody_reads():
             return super().invoke(ctx)
 
+    def list_names(self, ctx: click.Context) -> list[str]:
+        return [*self.list_commands(ctx), *SYNONYMS, "help"]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None:
-            from ordain.core.text.problem import closest
+        if args[:1] == ["help"]:
+            if args[1:2] in ([], ["help"], ["--help"], ["-h"]):
+                click.echo(ctx.get_help(), color=ctx.color)
+                ctx.exit()
+            args = [*args[1:], "--help"]
+        return super().resolve_command(ctx, [SYNONYMS.get(args[0], args[0]), *args[1:]] if args else args)
 
-            hint = " ".join(closest(args[0], self.list_commands(ctx)))
-            ctx.fail(f"There is no command `{args[0]}`. {hint}".rstrip())
-        return super().resolve_command(ctx, args)
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        also = ", ".join(f"`{name}` is `{command}`" for name, command in SYNONYMS.items())
+        formatter.write_text(f"{also}, and `help COMMAND` is `COMMAND --help`. `explain WORD` says what a word means.")
 
 
 @click.command(

@@ -26,6 +26,7 @@ import msgspec
 from ordain.app.app import App
 from ordain.assemble.workspace import every_workspace, open_at_terminal, open_workspace
 from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import RunId
 from ordain.core.plan.words import read_duration
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX
@@ -35,6 +36,7 @@ from ordain.interfaces.cli.signals import INTERRUPTED, ends_us, heed_signals
 from ordain.interfaces.cli.terminal import Terminal
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.robot import toon
+from ordain.interfaces.view.next_command import after_line
 from ordain.interfaces.view.run import problem_lines
 from ordain.interfaces.view.text import visible
 
@@ -146,6 +148,23 @@ class Session(Terminal):
             raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {name} yet.", command=command_line)
         return name
 
+    def only_plan(self, verb: str) -> str:
+        """The one plan that waits for a verb, where nobody said which."""
+        open_lines = [line for line in self.app.plans.all(open_only=True) if line.run is None]
+        found = [line for line in open_lines if (after_line(line) or "").startswith(f"ordain {verb} ")]
+        if not found:
+            raise refuse("E_PLAN_NOT_FOUND", f"No plan waits for `ordain {verb}` here.", command="ordain status")
+        return _the_one(short_id(found[0].plan_id), verb, [(short_id(line.plan_id), line.title) for line in found])
+
+    def only_thing(self) -> str:
+        """The one run or plan that is open, where nobody said which; else the only plan there ever was."""
+        found = self.app.plans.all(open_only=True) or self.app.plans.all(newest=_NAMED_MAX + 1)
+        named = [(line.last_run if line.last_run else short_id(line.plan_id), line.title) for line in found]
+        if not named:
+            hint = "Name a document: `ordain show DOCUMENT`."
+            raise refuse("E_PLAN_NOT_FOUND", "There is no plan in this workspace yet.", hint)
+        return _the_one(named[0][0], "show", named)
+
     def expire_overdue(self, app: App | None = None) -> None:
         """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
         app = app or self.app
@@ -231,6 +250,20 @@ class Session(Terminal):
             # Text by text: something hidden across the borders of two could take what stands between along.
             text = robot.to_json(self.redactor.value(json.loads(text))).decode()
         click.echo(text)
+
+
+_NAMED_MAX = 5
+"""So many plans are named where one must be chosen."""
+
+
+def _the_one(ref: str, verb: str, named: Sequence[tuple[str, str]]) -> str:
+    """The first of these names where it is the only one; else a refusal with the commands to choose from."""
+    if len(named) == 1:
+        return ref
+    commands = [f"ordain {verb} {name}  # {title}" for name, title in named[:_NAMED_MAX]]
+    more = () if len(named) <= _NAMED_MAX else ("All of them: ordain list",)
+    detail = f"`ordain {verb}` needs to know which: {len(named)} plans fit."
+    raise refuse("E_PLAN_AMBIGUOUS", detail, *commands, *more)
 
 
 def leave(status: int) -> NoReturn:

@@ -23,7 +23,7 @@ from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.view.diff import ComparisonResult
 from ordain.interfaces.view.picture import PictureResult
-from ordain.interfaces.view.problem import PageResult
+from ordain.interfaces.view.problem import PageResult, WordResult
 from ordain.interfaces.view.report import (
     EVENT,
     BegunResult,
@@ -41,6 +41,7 @@ from ordain.interfaces.view.report import (
 )
 from ordain.interfaces.view.result import (
     ClientsResult,
+    CompletionResult,
     ConfigResult,
     HookResult,
     InitResult,
@@ -100,7 +101,8 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "audit backup": (CopiedResult,),
     "audit restore": (),
     "audit rebuild": (RebuiltResult,),
-    "explain": (PageResult,),
+    "explain": (PageResult, WordResult),
+    "completion": (CompletionResult,),
     "mcp token": (ClientsResult,),
     "guard report": (WatchReport,),
     "guard check": (CheckedCommands,),

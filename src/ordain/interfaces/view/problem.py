@@ -1,7 +1,9 @@
-"""The page of every problem code, from `data/problems.toml`. Read only where somebody asks for one."""
+"""The page of every problem code and the meaning of every word that is ours, from `data/problems.toml` and
+`data/glossary.toml`. Read only where somebody asks for one."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -42,3 +44,41 @@ class PageResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def page_result(code: str, page: Page) -> PageResult:
     return picked(PageResult, page, code=code)
+
+
+# --- Words -----------------------------------------------------------------------------------------------------------
+
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)[^)]*\)")
+
+
+class WordResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A word that is ours, or that we use more narrowly than others do, and what it means."""
+
+    words: tuple[str, ...]
+    means: str
+
+
+@cache
+def glossary() -> tuple[WordResult, ...]:
+    """Every word, in the order of the glossary."""
+    found = msgspec.convert(tomllib.loads(data_text("glossary.toml")), dict[str, str])
+    return tuple(WordResult(words=tuple(names.split(", ")), means=means) for names, means in found.items())
+
+
+def glossary_words() -> tuple[str, ...]:
+    return tuple(word for entry in glossary() for word in entry.words)
+
+
+def glossary_entry(word: str) -> WordResult | None:
+    """What a word means, however it is written: `Effect-class` is `effect class`, `plans` is `plan`."""
+    asked = " ".join(re.split(r"[\s_-]+", word.strip().lower()))
+    for form in (asked, asked.removesuffix("s"), f"in {asked}"):
+        for entry in glossary():
+            if form in entry.words:
+                return entry
+    return None
+
+
+def plain_text(means: str) -> str:
+    """A meaning without the marks of Markdown; a link names the page it leads to."""
+    return _LINK.sub(r"\1: docs/\2", means).replace("*", "")

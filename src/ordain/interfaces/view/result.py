@@ -24,6 +24,13 @@ class InitResult(msgspec.Struct, frozen=True, kw_only=True):
     written: str
 
 
+class CompletionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shell reads so that it completes the words of our commands."""
+
+    shell: str
+    script: str
+
+
 class SettingValue(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
     """A setting in force, and where it came from."""
 
