@@ -9,7 +9,6 @@ import contextlib
 import copy
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
@@ -67,6 +66,8 @@ class LocalAgents:
             try:
                 shutil.rmtree(path, ignore_errors=True)
             except RecursionError:  # directories that an agent left in one another, deeper than Python goes
+                import subprocess  # few commands start anything
+
                 subprocess.run(["/bin/rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
 
     def _outside(self, usual: str) -> str:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -289,6 +288,7 @@ class CommandNotifier:
         with contextlib.suppress(OSError, ValueError, RuntimeError, Refused), contextlib.ExitStack() as held:
             room = held.enter_context(private_directory(self._workspace))
             # Through a file that has no name, so that even a command that never reads can be left behind.
+            import subprocess
             import tempfile  # few are told anything
 
             in_memory = hasattr(os, "memfd_create")

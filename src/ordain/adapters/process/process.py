@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -262,6 +261,8 @@ def _started(pid: int) -> str:
     if program is None:
         return ""
     words = [program, "-o", "lstart=", "-p", str(pid)]
+    import subprocess
+
     done = subprocess.run(words, env={"LC_ALL": "C"}, capture_output=True, check=False)
     return done.stdout.decode("ascii", "replace").strip()
 

@@ -8,7 +8,6 @@ loading the parser costs as much as starting a program.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -134,6 +133,8 @@ class ShellText:
         if self._bash is None or self._asked >= ASKED_MAX:
             return None
         self._asked += 1
+        import subprocess  # most commands are read without bash
+
         try:
             done = subprocess.run(
                 [self._bash, "--noprofile", "--norc", "-n"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import time
 
@@ -49,4 +48,6 @@ class RandomIds:
     """ports.Ids from the operating system's randomness."""
 
     def mint(self, prefix: str) -> str:
+        import base64
+
         return prefix + base64.b32encode(os.urandom(10)).decode().rstrip("=")
