@@ -39,6 +39,7 @@ from ordain.core.policy.settings import SECRET_NAMES
 from ordain.core.policy.sorted_words import SortedWords
 from ordain.core.policy.strict_command import read_strictly
 from ordain.core.text.control import is_control
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.secret import may_name
 
 Read = Callable[[str], Script | None]
@@ -454,41 +455,41 @@ _LOOSE = ("text", "script", "verb", "task")
 """Roles of words that may be paths all the same."""
 _ELSEWHERE_ONLY = (CommandFact.DISRUPTS, CommandFact.REMOTE)
 """What does not follow from starting a command elsewhere that only looks: `docker exec web df`."""
-_ELSEWHERE = re.compile(r"[a-z0-9]+://|(?:[\w.-]+@)?[\w.-]{2,}:|(?:[\w.-]+@)?\[[0-9a-f:]+\]:", re.IGNORECASE)
+_ELSEWHERE = compile_later(r"[a-z0-9]+://|(?:[\w.-]+@)?[\w.-]{2,}:|(?:[\w.-]+@)?\[[0-9a-f:]+\]:", re.IGNORECASE)
 """What a place on another machine, or in a cloud, begins with."""
-_HOME = re.compile(r"(?<![\w.~/'-])~(?=/|\s|\Z)|\$HOME\b|\$\{HOME\}")
+_HOME = compile_later(r"(?<![\w.~/'-])~(?=/|\s|\Z)|\$HOME\b|\$\{HOME\}")
 _OUTSIDE_HOME = "/~"
-_HERE = re.compile(r"\$PWD\b|\$\{PWD\}|\$\(pwd\)|`pwd`")
+_HERE = compile_later(r"\$PWD\b|\$\{PWD\}|\$\(pwd\)|`pwd`")
 _FOUND = r"(?:[^/\\\n\[]|\\.|\[[^]/\\\n]+\])*"
 _ADDRESS = rf"(?:\d+|\$|/{_FOUND}/)"
 _SED = rf"(?:{_ADDRESS}(?:,\+?{_ADDRESS})?!?)?\s*(?:[pdq=]|s/{_FOUND}/(?:[^/\\\n]|\\.)*/[gpIi\d]*)?\s*"
 _FILTERS = {
-    "sed": re.compile(rf"{_SED}(?:;{_SED})*"),
-    "awk": re.compile(r"(?!.*(?:system|getline|ENVIRON))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL),
-    "jq": re.compile(r"(?!.*(?:\benv\b|ENV|include|import))[^@]*", re.DOTALL),
+    "sed": compile_later(rf"{_SED}(?:;{_SED})*"),
+    "awk": compile_later(r"(?!.*(?:system|getline|ENVIRON))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL),
+    "jq": compile_later(r"(?!.*(?:\benv\b|ENV|include|import))[^@]*", re.DOTALL),
 }
 _FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk": "awk", "jq": "jq", "gojq": "jq"}
 """The texts of filters that start nothing, write nothing and look into no environment."""
 _UNPACKING = ("tar", "unzip", "bsdtar", "7z", "cpio")
 _FILTERING = frozenset([*_FILTER_NAMES, "head", "tail", "tr", "cat", "nl", "wc", "paste", "cut", "dd", "pv", "xargs"])
-_AWK_PIPES = re.compile(r"[^|]\|\s*(?:&\s*)?\"(?!sort|uniq|cat\b|head|wc|column)|@load")
-_FILTER_WRITES = re.compile(r"(?:\bw|/w|>)\s*\"?(?:/(?!dev/(?:null|std)|tmp/)|~)\S")
+_AWK_PIPES = compile_later(r"[^|]\|\s*(?:&\s*)?\"(?!sort|uniq|cat\b|head|wc|column)|@load")
+_FILTER_WRITES = compile_later(r"(?:\bw|/w|>)\s*\"?(?:/(?!dev/(?:null|std)|tmp/)|~)\S")
 _FILE_DATABASES = ("sqlite3", "sqlite", "duckdb", "litecli")
-_INSTALLED = re.compile(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/[^/]+")
+_INSTALLED = compile_later(r"(?:/usr(?:/local)?|/opt/homebrew)?/s?bin/[^/]+")
 """Where programs are that the workspace does not have."""
 _STREAMS = frozenset(["-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"])
-_SCRATCH = re.compile(r"/(?:var/)?tmp(?:/|\Z)|/dev/shm/")
-_PUBLIC = re.compile(
+_SCRATCH = compile_later(r"/(?:var/)?tmp(?:/|\Z)|/dev/shm/")
+_PUBLIC = compile_later(
     r"/(?:usr|bin|lib|lib64|opt)(?:/|\Z)|/etc/(?:os-release|debian_version)\Z|/proc/(?:cpuinfo|meminfo)\Z"
 )
-_LOADS = re.compile(
+_LOADS = compile_later(
     r"(?:LD_|DYLD_|PROMPT_COMMAND|PATH\Z|IFS\Z|BASH_ENV\Z|ENV\Z|PYTHON(?:PATH|STARTUP|HOME)|NODE_OPTIONS|PERL5|RUBY|GIT_)"
 )
 """Variables that decide what a program loads or starts."""
-_INJECTS = re.compile(
+_INJECTS = compile_later(
     r"LD_|DYLD_|PROMPT_COMMAND|BASH_ENV=|ENV=|PERL5OPT|PYTHONSTARTUP|GIT_(?:SSH|EXTERNAL|PAGER|EDITOR|EXEC)"
 )
-_TIMED = re.compile(r"(\A|[;&|\n]\s*)time\s+(?=[({])")
+_TIMED = compile_later(r"(\A|[;&|\n]\s*)time\s+(?=[({])")
 
 
 def _name(word: str) -> str:
@@ -496,7 +497,7 @@ def _name(word: str) -> str:
     return bare(word).rpartition("/")[2] or word
 
 
-_WITHIN = re.compile(r"(?:\.\.?/|[/~]).*")
+_WITHIN = compile_later(r"(?:\.\.?/|[/~]).*")
 """A path behind the letters of an option: `-MF../x`."""
 
 

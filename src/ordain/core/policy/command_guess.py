@@ -13,6 +13,7 @@ from functools import lru_cache
 from ordain.core.policy.fact import CommandFact, FactNote
 from ordain.core.policy.program import SHELLS, Words
 from ordain.core.policy.settings import SECRET_NAMES
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.secret import may_name
 
 
@@ -37,10 +38,10 @@ _GUESSED = {
     ),
 }
 _GUESSED_WORDS = {
-    fact: re.compile(rf"(?:-{{1,2}})?(?:[\w.]+[:/.-])?(?:{words})(?:ed|s)?(?:[:=_/.-][\w.-]*)?\Z", re.IGNORECASE)
+    fact: compile_later(rf"(?:-{{1,2}})?(?:[\w.]+[:/.-])?(?:{words})(?:ed|s)?(?:[:=_/.-][\w.-]*)?\Z", re.IGNORECASE)
     for fact, words in _GUESSED.items()
 }
-_SUFFIX = re.compile(r"\.(?:sh|py|js|ts|rb|pl|bash)\Z")
+_SUFFIX = compile_later(r"\.(?:sh|py|js|ts|rb|pl|bash)\Z")
 
 
 def guesses_in(words: Words) -> Iterator[FactNote]:
@@ -89,7 +90,7 @@ _CODE = {
     ),
     CommandFact.PRIVILEGED: (r"\bsudo\b|\bdoas\b",),
 }
-_CODE_FOUND = {fact: re.compile("|".join(patterns), re.DOTALL) for fact, patterns in _CODE.items()}
+_CODE_FOUND = {fact: compile_later("|".join(patterns), re.DOTALL) for fact, patterns in _CODE.items()}
 
 
 def guesses(text: str) -> Iterator[FactNote]:
@@ -102,7 +103,7 @@ def guesses(text: str) -> Iterator[FactNote]:
         yield from guesses_of_sql(found[1])
 
 
-_SQL_IN_CODE = re.compile(
+_SQL_IN_CODE = compile_later(
     r"[\"'](\s*(?:drop\s|truncate\s|delete\s+from|update\s+\S+\s+set|alter\s+table|insert\s+into).*)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -112,18 +113,21 @@ _SQL_IN_CODE = re.compile(
 _HERE = r"(?:\A|[;&|\n(){]|\bthen\b|\bdo\b)\s*"
 _NOTHING = r"(?::|true|cat /dev/null|echo -n|(?:echo|printf)\s+(?:''|\"\"))?"
 _LINE = (
-    (CommandFact.DELETES, re.compile(rf"{_HERE}{_NOTHING}\s*>\|?\s*(?![>&])(?!/dev/)([^\s>&|;]+)")),
-    (CommandFact.OUTSIDE, re.compile(rf"{_HERE}mv\s(?:-\S+\s+)*(/~?/?[\w.-]+/[^\s;&|]*\*)")),
-    (CommandFact.HIDDEN, re.compile(r"((?:\A|[;&]\s*)\{[\w./-]+(?:,[\w./-]+)+\}|:\(\)\s*\{|PATH=[\"']?/tmp\b)")),
-    (CommandFact.HIDDEN, re.compile(r"(\b(?:ba|da|z|k)?sh\b[^|;&\n]*<\s*<\()")),
-    (CommandFact.HIDDEN, re.compile(r"((\w+)\s*\(\)\s*\{\s*\2\s*[|&])")),
-    (CommandFact.HIDDEN, re.compile(r"(\b(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|HISTFILE|HISTSIZE)=|\bunset\s+HISTFILE)")),
+    (CommandFact.DELETES, compile_later(rf"{_HERE}{_NOTHING}\s*>\|?\s*(?![>&])(?!/dev/)([^\s>&|;]+)")),
+    (CommandFact.OUTSIDE, compile_later(rf"{_HERE}mv\s(?:-\S+\s+)*(/~?/?[\w.-]+/[^\s;&|]*\*)")),
+    (CommandFact.HIDDEN, compile_later(r"((?:\A|[;&]\s*)\{[\w./-]+(?:,[\w./-]+)+\}|:\(\)\s*\{|PATH=[\"']?/tmp\b)")),
+    (CommandFact.HIDDEN, compile_later(r"(\b(?:ba|da|z|k)?sh\b[^|;&\n]*<\s*<\()")),
+    (CommandFact.HIDDEN, compile_later(r"((\w+)\s*\(\)\s*\{\s*\2\s*[|&])")),
+    (
+        CommandFact.HIDDEN,
+        compile_later(r"(\b(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|HISTFILE|HISTSIZE)=|\bunset\s+HISTFILE)"),
+    ),
 )
 """Files emptied by a redirection alone; what a pattern moves away from outside; names that braces, loaded libraries
 and forgotten histories hide."""
 
 
-_MAY_DO = re.compile(r"\bmv\s|[{>]|<\(|PATH=|PRELOAD|LIBRARIES|HIST")
+_MAY_DO = compile_later(r"\bmv\s|[{>]|<\(|PATH=|PRELOAD|LIBRARIES|HIST")
 
 
 def guesses_of_line(text: str) -> Iterator[FactNote]:
@@ -140,7 +144,7 @@ _OBJECTS = _any(
     "table database schema index view user role column owned type function tablespace collection keyspace warehouse",
     "stream topic pipeline",
 )
-_SQL_CHANGES = re.compile(
+_SQL_CHANGES = compile_later(
     "|".join(
         (
             rf"\bdrop\s+(?:materialized\s+)?(?:{_OBJECTS})\b|\btruncate\b|\bdelete\s+from\b|\bupdate\s+[\w.\"`]+\s+set\b",
@@ -156,7 +160,7 @@ _SQL_CHANGES = re.compile(
     ),
     re.IGNORECASE | re.DOTALL,
 )
-_SQL_FIRST = re.compile(r"(?:\A|;)\s*([a-z]+)(?=\s+[a-z\"`(]|\s*\Z)(?:\s+([a-z]+))?", re.IGNORECASE)
+_SQL_FIRST = compile_later(r"(?:\A|;)\s*([a-z]+)(?=\s+[a-z\"`(]|\s*\Z)(?:\s+([a-z]+))?", re.IGNORECASE)
 _SQL_LOOKS = frozenset(
     _any(
         "select show explain describe desc table values with pragma use begin commit rollback end fetch declare help",
@@ -164,14 +168,14 @@ _SQL_LOOKS = frozenset(
         "db it load set abort start savepoint vacuum profile var const let print printjson summarize unwind optional",
     ).split("|")
 )
-_SQL_CALLS = re.compile(
+_SQL_CALLS = compile_later(
     r"\b(?:setval|lo_import|pg_read_(?:binary_)?file|pg_ls_dir|pg_reload_conf|pg_rotate_logfile|dblink_exec|xp_cmdshell)\b"
     r"|\bset\s+(?:global|persist)\b|\bwritable_schema\b|\bdrop\s+\w|\bthen\s+delete\b|\bdetach\s+delete\b"
     r"|\.(?:findOneAnd\w+|bulkWrite|replaceOne|shutdownServer|stepDown|createUser|createIndex(?:es)?|adminCommand"
     r"|fsyncLock|killOp|renameCollection|setProfilingLevel|createCollection|reconfig|updateUser|grantRoles\w+)\s*\(",
     re.IGNORECASE,
 )
-_SQL_LOSES = re.compile(r"drop|truncate|delete|flush|purge|\.(?:drop|delete|remove)", re.IGNORECASE)
+_SQL_LOSES = compile_later(r"drop|truncate|delete|flush|purge|\.(?:drop|delete|remove)", re.IGNORECASE)
 
 
 def guesses_of_sql(text: str) -> Iterator[FactNote]:
@@ -195,10 +199,10 @@ def statements_change(text: str) -> Iterator[FactNote]:
 
 # --- Names of secrets -------------------------------------------------------------------------------------------------
 
-_VARIABLE = re.compile(r"\$\{?!?([A-Za-z_][A-Za-z0-9_]*)")
+_VARIABLE = compile_later(r"\$\{?!?([A-Za-z_][A-Za-z0-9_]*)")
 _FINE = frozenset(["PWD", "OLDPWD", "SSH_AUTH_SOCK", "KEYS", "KEY", "TOKENS"])
-_APART = re.compile(r"""[\s'"=;|&<>(){},`]+""")
-_SECRET_PATH = re.compile(
+_APART = compile_later(r"""[\s'"=;|&<>(){},`]+""")
+_SECRET_PATH = compile_later(
     r"(?:\A|/)(?:"
     + "|".join(
         (

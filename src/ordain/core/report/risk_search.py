@@ -25,6 +25,7 @@ from ordain.core.policy.fact import ALARMS, CommandFact, CommandFacts, FactNote,
 from ordain.core.policy.fact import Risk as LineRisk
 from ordain.core.policy.path_use import Understand, spelt_path
 from ordain.core.report.risk import CHANGES_MAX, KINDS, PLACES_MAX, QUIET_FACTS, RANK, PlanRisk, RiskPlace
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.problem import Problem, Severity
 
 LINE_MAX = 200
@@ -35,11 +36,11 @@ _REST_MAX = 60
 """How much more of a command is part of what it risks, where that is to its end."""
 _CHANGING = frozenset(["command", "agent", "write", "move", "delete", "request", "call"])
 """Kinds of effects that change something by themselves."""
-_APART = re.compile(r"\n|;|&&|\|\||[|&]")
-_NAME_PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
-_HOST = re.compile(r"[a-z][a-z+]*://(?:[^/@\s]*@)?([^/:?#\s\"']+)", re.IGNORECASE)
-_LEADS_OUT = re.compile(r"(?:/|~|\.\./)(?!/)\S|(?:[^\s]*/)?\.\.(?:/|\Z)")
-_BUILD_FILES = re.compile(
+_APART = compile_later(r"\n|;|&&|\|\||[|&]")
+_NAME_PARTS = compile_later(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
+_HOST = compile_later(r"[a-z][a-z+]*://(?:[^/@\s]*@)?([^/:?#\s\"']+)", re.IGNORECASE)
+_LEADS_OUT = compile_later(r"(?:/|~|\.\./)(?!/)\S|(?:[^\s]*/)?\.\.(?:/|\Z)")
+_BUILD_FILES = compile_later(
     r"(?:\A|/)(?:GNU)?[Mm]akefile\Z|\.mk\Z|(?:\A|/)(?:package\.json|conftest\.py|pyproject\.toml|setup\.(?:py|cfg)|tox\.ini|noxfile\.py"
     r"|justfile|Rakefile|Gemfile|build\.(?:rs|gradle|gradle\.kts|xml)|pom\.xml|CMakeLists\.txt|Dockerfile|gulpfile\.js"
     r"|(?:docker-)?compose\.ya?ml|\.pre-commit-config\.yaml|Taskfile\.ya?ml)\Z"
