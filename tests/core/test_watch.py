@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,15 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordain.adapters.process.line import understanding
 from ordain.core.guard.call import Call, CallStanding, Guard
 from ordain.core.guard.report import NAMES_MAX, REST, SightingReport, WatchReport
 from ordain.core.guard.sighting import Sighting
+from ordain.core.lint.settings import list_problems
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import DEFINITIONS, ToolDefinition, ToolSource
+from ordain.core.plan.tool import DEFINITIONS, SHELL, ToolDefinition, ToolSource
 from ordain.core.plan.value import Instant
 from ordain.core.policy.rule import ArgumentConditions, CallRule
 from ordain.core.policy.settings import Settings
 from ordain.core.text.limit import DAY_MS
+from ordain.documents.settings import read_settings
 from tests.rows import each
 
 NOON = 1_794_830_400_000  # 2026-11-16 12:00 UTC
@@ -281,3 +285,37 @@ def test_tools_that_are_counted_together_are_not_suggested_to_be_opened_together
     report = reported(*[seen(f"tool{n}:set", '{"a": "b"}', effect="repeatable") for n in range(NAMES_MAX + 20)])
     assert [one.calls for one in report.tools if one.tool == REST] == [20]
     assert REST not in {one.tool for one in report.suggestions}
+
+
+# --- Commands, by program --------------------------------------------------------------------------------------------
+
+
+def test_commands_are_grouped_by_program_and_the_narrowest_rule_is_suggested() -> None:
+    settings = Settings()
+    understand = understanding(Path("/home/kim/project"), settings)
+    lines = [
+        "pytest -q tests",
+        "cd backend && pytest -x | tail -5",
+        "git push --force",
+        "git status",
+        "made-up x",
+        "ls | sh",
+    ]
+    watch = SightingReport(SINCE, Instant(NOON))
+    for line in lines * 4:
+        watch.add(seen("shell", _json(command=line)))
+    report = watch.report(
+        Guard(settings), opened=("reads",), in_plans={}, incomplete=False, known=DEFINITIONS, understand=understand
+    )
+    found = {one.program: (one.calls, one.risk, bool(one.label)) for one in report.programs}
+    assert found["pytest"] == (8, "ordinary", True) and found["git push"] == (4, "raised", False)
+    assert found["git status"][1] == "reads" and found["sh"][1] == "raised"
+    reads, tests = report.suggestions
+    assert (reads.entry, reads.lets_through) == ("shell:reads", 4)
+    assert (tests.program, tests.lets_through, tests.of) == ("pytest", 8, 8) and "not contained at tier 0" in tests.why
+    settings, problems = read_settings(report.toml.encode())
+    assert problems == () and list_problems(msgspec.structs.replace(settings, understand=understand), DEFINITIONS) == ()
+    guard = Guard(msgspec.structs.replace(settings, understand=understand))
+    for line, is_open in (*zip(lines, (True, True, False, True, False, False), strict=True), ("pytest -p evil", False)):
+        call = Call(tool="shell", args={"command": line}, definition=SHELL)
+        assert (guard.judge(call).standing is CallStanding.OPEN) is is_open, line

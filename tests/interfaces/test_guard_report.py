@@ -94,7 +94,11 @@ def test_json_guard(workspace: Workspace) -> None:
     assert {one["tool"]: one["calls"] for one in data["tools"]} == {"mail:send": 5, "shell": 1, "make_dir": 1}
     assert data["tools"][0]["examples"] == ['{"to": "kim@example.com"}']
     assert {one["agent"]: one["calls"] for one in data["agents"]} == {"assistant": 5, "other": 2}
-    assert [(one["kind"], one["entry"]) for one in data["suggestions"]] == [("path", "path:d")]
+    assert [(one["kind"], one["entry"]) for one in data["suggestions"]] == [
+        ("path", "path:d"),
+        ("open", "shell:reads"),
+    ]
+    assert [(one["program"], one["risk"]) for one in data["programs"]] == [("ls", "reads")]
     assert {one["tool"] for one in data["unsuggested"]} == {"mail:send", "shell"}
     assert {one["tool"]: one["plans"] for one in data["tools"]} == {"mail:send": 0, "shell": 1, "make_dir": 0}
     one = answered(workspace.ordain("guard", "report", "--json", "--agent", "other", "--since", "1d"))

@@ -142,6 +142,7 @@ class GuardedCalls:
         return watch.report(
             self.in_force().guard,
             opened=settings.open_calls,
+            understand=settings.understand,
             known=here.ports.toolbox.definitions(),
             effects={
                 operation_name(name, operation): effect

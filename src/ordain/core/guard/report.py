@@ -7,17 +7,19 @@ bound they are counted together. What was noted is judged by the rules of today.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ordain.core.guard.call import CallStanding, Guard
+from ordain.core.guard.command_report import ProgramSeen, commands_seen
 from ordain.core.guard.sighting import Sighting
 from ordain.core.guard.suggestion import Made, Suggestion, Today, Unsuggested, beginning, suggested, together
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.tool import COMMANDS, ToolDefinition
 from ordain.core.plan.value import Instant
+from ordain.core.policy.fact import LineFacts
 from ordain.core.text.limit import DAY_MS
 
 NAMES_MAX = 500
@@ -89,6 +91,8 @@ class WatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """All suggestions together, as lines for ordain.toml; empty where there are none."""
     unsuggested: Sequence[Unsuggested]
     """Tools of which nothing is suggested though they need a plan."""
+    programs: Sequence[ProgramSeen] = ()
+    """What commands that need a plan start."""
 
 
 class _ToolCount:
@@ -160,14 +164,17 @@ class SightingReport:
         incomplete: bool,
         known: Mapping[str, ToolDefinition] = _NOTHING,
         effects: Mapping[str, EffectClass] = _NO_EFFECTS,
+        understand: Callable[[str], LineFacts] | None = None,
     ) -> WatchReport:
         """All of it; `opened` is what `[guard] open` says now, `in_plans` how many plans call each tool, `known` are
-        our own tools, and `effects` what the settings say of others."""
+        our own tools, and `effects` what the settings say of others; `understand` reads command lines."""
         tools = sorted(self._tools.items(), key=lambda found: (-found[1].calls, found[0]))
         agents = sorted(self._agents.items(), key=lambda found: (-found[1].calls, found[0]))
         today = {name: _today(name, seen, guard, known, effects) for name, seen in tools}
         found = [suggested(name, one, opened) for name, one in today.items() if name != REST and one.left]
-        suggestions = tuple(one for one in found if isinstance(one, Suggestion))
+        left = [made for name, one in today.items() if name in COMMANDS for made in one.left]
+        programs, of_commands = commands_seen(left, understand, opened)
+        suggestions = (*(one for one in found if isinstance(one, Suggestion)), *of_commands)
         return WatchReport(
             since=self._since,
             until=self._until,
@@ -185,6 +192,7 @@ class SightingReport:
             suggestions=suggestions,
             toml=together(suggestions, opened),
             unsuggested=tuple(one for one in found if isinstance(one, Unsuggested)),
+            programs=programs,
         )
 
 

@@ -47,6 +47,8 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["open", "path", "rule", "effects"]
     """To open it, to open paths, to open calls that a rule means, or to say that it reads."""
     tool: str
+    program: str = ""
+    """The program, where it is about commands of one."""
     entry: str
     """What `[guard] open` would have; empty where what it has is enough."""
     toml: str
@@ -117,7 +119,7 @@ def suggested(name: str, today: Today, opened: Sequence[str]) -> Suggestion | Un
     calls, tool = sum(one.count for one in today.left), today.definition
     openable = [one for one in today.left if one.by_default]
     through = sum(one.count for one in openable)
-    reads = f"[tools.{_key(server)}.effects]\n{_key(operation)} = {_text(EffectClass.READS.value)}"
+    reads = f"[tools.{_key(server)}.effects]\n{_key(operation)} = {toml_text(EffectClass.READS.value)}"
     if server in COMMANDS:
         why = "Commands are opened by `shell:reads` or a rule on facts; `ordain guard check` says what each does."
     elif today.was_denied:
@@ -190,8 +192,8 @@ def _narrow(name: str, calls: Sequence[Made], of: int) -> Suggestion | None:
         kind="rule",
         tool=name,
         entry=f"{RULE}{rule}",
-        toml=f"[rules.{_key(rule)}]\ntools = {_list([name])}\nwhere = {_inline({key: wanted})}\n"
-        + (f"besides = {_list(besides)}\n" if besides else "")
+        toml=f"[rules.{_key(rule)}]\ntools = {inline_list([name])}\nwhere = {_inline({key: wanted})}\n"
+        + (f"besides = {inline_list(besides)}\n" if besides else "")
         + f"matches = [{_example(name, alike[0])}]"
         + (f"\nmatches_not = [{_example(name, others[0])}]" if others else ""),
         lets_through=count,
@@ -239,7 +241,7 @@ def _like(value: Any, wanted: str) -> bool:
 def together(suggestions: Sequence[Suggestion], opened: Sequence[str]) -> str:
     """All of them, as lines for ordain.toml, in which `[guard] open` has what it has now."""
     entries = [one.entry for one in suggestions if one.entry]
-    opening = [f"open = {_list(list(dict.fromkeys([*opened, *entries])))}"]
+    opening = [f"open = {inline_list(list(dict.fromkeys([*opened, *entries])))}"]
     tables: dict[str, list[str]] = {"[guard]": opening} if entries else {}
     for head, *lines in (one.toml.split("\n") for one in suggestions if one.toml):
         tables.setdefault(head, []).extend(lines)
@@ -247,22 +249,22 @@ def together(suggestions: Sequence[Suggestion], opened: Sequence[str]) -> str:
 
 
 def _example(tool: str, args: Mapping[str, Any]) -> str:
-    return f"{{ tool = {_text(tool)}, args = {_inline(args)} }}"
+    return f"{{ tool = {toml_text(tool)}, args = {_inline(args)} }}"
 
 
-def _list(entries: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, entries))}]"
+def inline_list(entries: Sequence[str]) -> str:
+    return f"[{', '.join(map(toml_text, entries))}]"
 
 
 def _inline(value: Mapping[str, Any]) -> str:
-    return f"{{ {', '.join(f'{_key(key)} = {_text(one)}' for key, one in value.items())} }}"
+    return f"{{ {', '.join(f'{_key(key)} = {toml_text(one)}' for key, one in value.items())} }}"
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
-def _text(value: str | float | bool) -> str:
+def toml_text(value: str | float | bool) -> str:
     """A value as TOML has it: as JSON has it, but that whatever nobody sees, or what some take for the end of a line,
     is written out. An agent said it, and a person reads it."""
     written = json.dumps(value, ensure_ascii=False)

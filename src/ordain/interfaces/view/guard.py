@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from ordain.core.guard.call import Mode
+from ordain.core.guard.command_report import ProgramSeen
 from ordain.core.guard.report import AgentSeen, ToolSeen, WatchReport
 from ordain.core.guard.suggestion import Suggestion, Unsuggested
+from ordain.core.policy.fact import SHELL_READS
 from ordain.interfaces.view.run import Style, instant
 from ordain.interfaces.view.text import bar, fitted, packed, padded, visible
 
@@ -58,6 +60,7 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     yield from map(style.dim, _wrapped(notes, width, 2))
     yield from _incomplete(report, style)
     yield from _tool_lines(report.tools, style, width)
+    yield from _program_lines(report.programs, style, width)
     yield from _agent_lines(report.agents, style, width)
     yield from _suggestion_lines(report, style, width)
     yield from _unsuggested_lines(report.unsuggested, style, width)
@@ -90,6 +93,20 @@ def _tool_lines(tools: Sequence[ToolSeen], style: Style, width: int) -> Iterator
     yield from _more(len(tools) - len(shown), style)
 
 
+def _program_lines(programs: Sequence[ProgramSeen], style: Style, width: int) -> Iterator[str]:
+    if not programs:
+        return
+    yield from _head("Commands that need a plan, by program", style)
+    shown = programs[:ROWS_MAX]
+    for row, one in zip(_rows([(one.program, one.calls) for one in shown], width), shown, strict=True):
+        yield row
+        said = [one.risk, *([f"{one.refused} refused"] if one.refused else []), *([one.label] if one.label else [])]
+        yield from (style.dim(f"    {fitted(text, width - 4)}") for text in packed(said, width - 4))
+        if one.example:
+            yield style.dim(f"    {fitted(visible(one.example), width - 4)}")
+    yield from _more(len(programs) - len(shown), style)
+
+
 def _agent_lines(agents: Sequence[AgentSeen], style: Style, width: int) -> Iterator[str]:
     yield from _head("By agent", style)
     shown = agents[:ROWS_MAX]
@@ -115,7 +132,9 @@ def _suggestion_lines(report: WatchReport, style: Style, width: int) -> Iterator
 
 
 def _what(one: Suggestion) -> str:
-    name = visible(one.tool)
+    name = visible(one.program or one.tool)
+    if one.entry == SHELL_READS:
+        return "Open commands that only read (shell:reads)"
     if one.kind == "path":
         return f"Open {visible(one.entry)} ({name})"
     return {"open": f"Open {name}", "rule": f"Open some calls of {name}", "effects": f"Say that {name} reads"}[one.kind]
