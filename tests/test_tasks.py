@@ -682,6 +682,7 @@ def test_no_crash_puts_a_persons_task_in_doubt(boundary: int) -> None:
     sound(life)
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize("boundary", range(1, 24))
 @pytest.mark.parametrize("idempotent", [None, True])
 def test_a_crash_while_an_agent_works_is_doubt_unless_it_may_do_it_twice(

@@ -40,7 +40,7 @@ from tests.words import (
     replay,
 )
 
-CHUNK = 60
+CHUNK = 30
 QUICK, LONG = 240, 6000
 REAL = 6
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -73,7 +73,7 @@ def accounted_for(plan: Plan, report: RunReport, history: list[tuple[Instant, Ru
     assert all(one.evidence or one.state.value in ("cancelled", "skipped") for one in report.steps), "and says why"
 
 
-@pytest.mark.part(of=4)
+@pytest.mark.part(of=8)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_any_plan_ends_with_every_step_accounted_for(first: int):
     for seed in range(first, first + CHUNK):

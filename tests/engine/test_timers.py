@@ -137,6 +137,7 @@ def test_a_clock_that_is_set_while_it_waits(machine, clock, waits, late):
     assert waits - 2 <= machine.waited() <= waits + late + 2
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize(
     ("down", "by", "waits"),
     [

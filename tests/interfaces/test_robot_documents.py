@@ -275,7 +275,13 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
 what was made. By the verb and the case."""
 
 
-@pytest.mark.parametrize("name", CASES)
+FIRST = {name.partition(".")[0]: name for name in reversed(CASES)}
+"""The first case of every verb, which is quick."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FIRST.values() else [pytest.mark.slow]) for name in CASES]
+)
 def test_documents(name: str, workspace: Workspace):
     status, typed, make = CASES[name]
     begins, _, case = name.partition(".")
