@@ -175,6 +175,64 @@ def test_every_choice_says_what_it_leads_to() -> None:
         assert words in told["happened"] and "a second time" in told["did-not"]
 
 
+def broken(*, doubtful: bool = False, policy: Any = None) -> Scenario:
+    """A run that asks about a step whose contract is broken, or which is in doubt."""
+    life = Scenario(step("a", contract="check a", on_failure=policy or Escalate()), step("b")).approve()
+    life.shell.script["check a"] = 1
+    return life.crash_at(5).run().resume() if doubtful else life.run()
+
+
+def test_a_check_is_offered_where_a_contract_can_tell() -> None:
+    plain = Scenario(step("a")).approve().crash_at(5).run().resume()
+    failed = Scenario(step("a", contract="check a", on_failure=Escalate())).script(a=1).approve().run()
+    for life, kind, offered in (
+        (broken(), "escalation", True),
+        (broken(doubtful=True), "doubt", True),
+        (failed, "escalation", False),
+        (waiting(), "escalation", False),
+        (plain, "doubt", False),
+    ):
+        (asked,) = life.app.runs.run(str(life.run_id())).questions
+        assert (asked.kind, "check" in {one.word for one in asked.choices}) == (kind, offered)
+        if not offered:
+            assert refused(life, life.app.answers.answer(item(life), "check", KIM)) == ["E_ANSWER_CHOICE"]
+
+
+def test_a_check_that_fails_starts_nothing_and_is_asked_about_again() -> None:
+    """However many retries the plan has: to look once more is no reason to try again."""
+    life = broken(policy=Retry(max_attempts=2, then=Escalate()))
+    for number in (2, 3):
+        life.answer("a", "check").resume().expect(a="escalated")
+        assert item(life) == f"{life.run_id()}/a@{number}"
+    assert life.world.effects.count("a") == 2, "the two attempts of the plan"
+    life.shell.script["check a"] = 0
+    assert life.answer("a", "check").resume().expect(a="passed").status() == "completed"
+    assert life.app.audits.verify().good
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_killed_at_any_boundary_of_a_check_nothing_is_lost_or_done_twice(doubtful: bool) -> None:
+    died = 0
+    for boundary in range(2 if doubtful else 1, 14, 2):
+        life = broken(doubtful=doubtful)
+        begun, name = life.world.effects.count("a"), item(life)
+        life.shell.script["check a"] = 0
+        life.crash_at(boundary).execute(lambda life=life, name=name: life.app.answers.answer(name, "check", KIM))
+        died += life.crashed
+        if not decisions(life):
+            assert item(life) == name, "it was not recorded, so it is asked again"
+            life.answer("a", "check")
+        life.crash_at(boundary).resume()
+        died += life.crashed
+        while (report := life.app.runs.run(str(life.run_id()))).status != "completed":
+            if "b" in {one.step for one in report.questions}:
+                life.answer("b", "happened")
+            life.resume()
+        assert life.expect(a="passed").world.effects.count("a") == begun, boundary
+        assert life.app.audits.verify().good
+    assert died > 4
+
+
 # --- Who may answer --------------------------------------------------------------------------------------------------
 
 

@@ -35,6 +35,7 @@ class Screen:
     """A tmux server of its own with one pane."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._tmux = [need("tmux"), "-u", "-S", str(directory / "socket"), "-f", str(directory / "settings")]
         (directory / "settings").write_text(SETTINGS)
 
@@ -264,6 +265,8 @@ def test_how_a_run_stands_is_shown_and_its_output_cannot_touch_the_screen(worksp
     assert region[5:] == ["· after: needs fails (escalated), prints (running)"]
     assert screen.cursor_visible()
     workspace.write("go", "")
+    screen.expect("Enter leaves it open")
+    screen.type("")
     whole = screen.expect("ORDAIN EXITED WITH 3")
     assert screen.cursor_visible()
     assert whole.count("▸") == 0 and whole.count("Under way  RUN-") == 0, "the region is gone, the report is there"
@@ -283,6 +286,8 @@ def test_a_terminal_of_another_size_is_drawn_anew(workspace: Workspace, screen: 
         shown = screen.wait(drawn)
         assert shown[-1].startswith("· after" if rows > 4 else "? fails")
     workspace.write("go", "")
+    screen.expect("leaves it open")
+    screen.type("")
     assert "Status: waiting" in screen.expect("ORDAIN EXITED WITH 3")
 
 
@@ -327,3 +332,51 @@ def test_a_long_plan_is_paged_back_and_forth(workspace: Workspace, screen: Scree
     screen.press("q")
     screen.expect("Not approved; nothing was run.")
     assert workspace.effects() == []
+
+
+# --- Questions where somebody sits ----------------------------------------------------------------------------------
+
+TALKS = """\
+# Talks
+
+## Steps
+
+### 1. Fetch
+
+**run:** echo tried >> effects; echo no mirror answers
+**contract:** echo looked for wanted; test -f wanted
+**on_fail:** escalate
+
+### 2. Publish
+
+**run:** echo published >> effects
+**approval:** ask
+"""
+
+
+def test_one_whole_conversation(workspace: Workspace, screen: Screen):
+    """Approved, asked about a failed contract, checked, left open, taken up again, allowed: on one real screen."""
+    workspace.write("talks.plan.md", TALKS)
+    screen.open("run", "talks.plan.md", cwd=workspace.path, columns=100, rows=50)
+    screen.expect("Type yes")
+    screen.type("yes")
+    asked = screen.expect("Enter leaves it open")
+    for words in ("│ no mirror answers", "Contract: echo looked", "│ looked for wanted", "2  check"):
+        assert words in asked, words
+    screen.type("check")
+    screen.wait(lambda lines: "@2" in "".join(lines) and "Enter leaves it open" in "".join(lines))
+    screen.type("")
+    assert "Left open. Answer it at any time with: ordain answer RUN-" in screen.expect("ORDAIN EXITED WITH 3")
+    workspace.write("wanted", "")
+    (directory := screen.directory / "again").mkdir()
+    later = Screen(directory)
+    later.open("resume", cwd=workspace.path, columns=100, rows=50)
+    later.wait(lambda lines: "Enter leaves it open" in "".join(lines))
+    later.type("2")
+    later.wait(lambda lines: "May `Publish` be done?" in "".join(lines))
+    later.type("1")
+    later.expect("Sure? Type allow")
+    later.type("allow")
+    assert "completed, 2 of 2 steps passed" in later.expect("ORDAIN EXITED WITH 0")
+    later.close()
+    assert workspace.effects() == ["tried", "published"]
