@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from itertools import pairwise
@@ -179,6 +180,29 @@ def test_a_large_plan_is_searched_quickly(shop: Workspace):
     before = time.process_time()
     review = reviewed(shop, f"# Many\n\n{steps}")
     assert review.risks and time.process_time() - before < 20
+
+
+def test_edits_and_replaced_files_show_their_diff_and_nothing_of_them_is_left_out(shop: Workspace):
+    shop.write("a.txt", "one\ntwo\nthree\n")
+    shop.write("large.txt", "".join(f"{number}\n" for number in range(100)))
+
+    def shown(tool: str, **args: str) -> tuple[list[str], str]:
+        written = json.dumps({"type": "tool", "tool": tool, "args": args})
+        text = f"# Change\n\n## Steps\n\n### 1. Change it\n\n**action:**\n```json\n{written}\n```\n"
+        review = reviewed(shop, text)
+        return list(review.diffs.get("change-it", ())), "\n".join(review_lines(review, Style(False)))
+
+    diff, text = shown("edit_file", path="a.txt", old="two", new="2")
+    assert diff[1:] == [" one", "-two", "+2", " three", " "]
+    assert "│ -two" in text and "│ +2" in text
+    diff, text = shown("write_file", path="a.txt", content="one\nthree\n")
+    assert diff[1:] == [" one", "-two", " three", " "] and "content:" not in text
+    diff, text = shown("write_file", path="new.txt", content="one\nthree\n")
+    assert diff == [] and "content:" in text
+    diff, text = shown("write_file", path="large.txt", content="none left\n")
+    assert len(diff) == 61 and "content:" in text and "none left" in text
+    diff, text = shown("edit_file", path="a.txt", old="four", new="4")
+    assert diff == [] and "old=four" in text
 
 
 # --- Golden screens --------------------------------------------------------------------------------------------------

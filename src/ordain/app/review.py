@@ -27,7 +27,9 @@ from ordain.core.policy.bound_file import Writes, not_bound
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
+from ordain.core.report.file_diff import BYTES_MAX, file_diffs
 from ordain.core.report.report import Review, RunReport, Since
+from ordain.core.text.path import handed_fault, path_fault
 from ordain.core.text.problem import Place, Problem, Refused, Severity
 from ordain.documents.document import Document
 from ordain.documents.reading import read
@@ -207,6 +209,7 @@ class Reviews:
             reasons=ruling.reasons,
             effects=planned_effects(plan, tools, settings),
             risks=find_risks(plan, sources),
+            diffs=file_diffs(plan, self._text_of),
             tasks=tasks,
             tier=tier,
             base=msgspec.structs.replace(base, operands=operands),
@@ -224,6 +227,17 @@ class Reviews:
             signature_required=settings.require_signature,
             since=since,
         )
+
+    def _text_of(self, path: str) -> str | None:
+        """What is in a file of the workspace, without secrets; None where it is no text that anybody may be shown."""
+        here = self._here
+        if path_fault(path) is not None or handed_fault(path, touched=True) is not None:
+            return None
+        try:
+            data, size = here.ports.workspace.beginning(path, BYTES_MAX, here.snapshot.settings.secret_files)
+            return here.redactor().text(data.decode()) if size <= BYTES_MAX else None
+        except (Refused, UnicodeDecodeError):
+            return None
 
     def _since(self, plan: Plan, identity: PlanId, lineage: str, document: str | None) -> Since | None:
         """What changed since the last plan a person approved of this lineage or from this document; None where that is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Literal
 
@@ -74,8 +75,9 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     requires_approval: bool
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
-    risks: tuple[PlanRisk, ...]
-    """What to look at first, worst first."""
+    risks: tuple[PlanRisk, ...]  # worst first
+    diffs: Mapping[str, tuple[str, ...]] = {}
+    """What steps make of files that are there, by step: a unified diff."""
     tasks: tuple[Assignment, ...]
     """Who would perform each task, and with what."""
     tier: int

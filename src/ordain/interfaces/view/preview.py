@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ from ordain.core.plan.value import PlanId, StepId
 from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
 from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND
 from ordain.core.policy.effect import PlannedEffect
+from ordain.core.report.file_diff import is_whole
 from ordain.core.report.report import Review, Since, StepReport
 from ordain.core.report.simulation import SimulatedStep
 from ordain.core.run.step_event import StepState
@@ -89,7 +91,9 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     yield ""
     yield from risk_lines(review.risks, style)
     yield from _history_lines(review, style)
-    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure)
+    yield from _plan_lines(
+        plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure, diffs=review.diffs
+    )
     yield ""
     yield from _reach_lines(review, style, detail)
     yield from _binding_lines(review, style)
@@ -125,6 +129,8 @@ def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
     yield f"    → ordain diff {short_id(since.plan_id)} {short_id(plan_id)}"
 
 
+Diffs = Mapping[str, tuple[str, ...]]
+"""What steps make of files, by their names."""
 Reports = Mapping[Any, StepReport]
 """How the steps of a run stand, by their names."""
 
@@ -137,6 +143,7 @@ def _plan_lines(
     detail: str,
     default: FailurePolicy | None,
     inside: str = "",
+    diffs: Diffs = MappingProxyType({}),
 ) -> Iterator[str]:
     """What a plan says, whether it stands alone or `inside` a step; without reports no step is said to stand
     anywhere."""
@@ -154,14 +161,23 @@ def _plan_lines(
     waits = needs_of(plan)
     for number, step in enumerate(plan.steps, start=1):
         yield from _whole_step(
-            step, f"{number}.", (previous,) if previous else (), waits[step.id], reports, tasks, style, detail, inside
+            step,
+            f"{number}.",
+            (previous,) if previous else (),
+            waits[step.id],
+            reports,
+            tasks,
+            style,
+            detail,
+            inside,
+            diffs,
         )
         previous = step.id
     if plan.fallbacks:
         yield ""
         yield "  Fallbacks, run only where a failure policy names them:"
         for step in plan.fallbacks:
-            yield from _whole_step(step, "-", (), step.needs, None, tasks, style, detail, inside)
+            yield from _whole_step(step, "-", (), step.needs, None, tasks, style, detail, inside, diffs)
     yield ""
     policy = plan.on_failure or default
     if policy is not None:
@@ -190,11 +206,13 @@ def _whole_step(
     style: Style,
     detail: str,
     inside: str,
+    diffs: Diffs,
 ) -> Iterator[str]:
     """A step, compact where it can be: what it does stands in the line of its title where both fit, and instead of the
     title where they are the same. `inside` is the plan's part of the names that a run calls its steps by."""
     name = f"{inside}{step.id}"
-    text = _one_line(step.action)
+    diff = diffs.get(name, ())
+    text = _one_line(step.action) if not diff or detail == "verbose" else _changed_file(step.action, diff)
     title, named = visible(step.description), style.dim(f" ‹{visible(step.id)}›")
     head = f"    {sign} {_state(name, reports)}"
     if text is not None and step.description == command_text(step.action):
@@ -206,9 +224,12 @@ def _whole_step(
         if text is not None:
             yield f"       {text}"
     if text is None:
-        yield from action_lines(step.action, tasks, style, detail, reports, name)
+        yield from action_lines(step.action, tasks, style, detail, reports, name, diffs)
     else:
         yield from (f"         that host is {host}" for host in ascii_hosts(text))
+    for line in diff:
+        paint = {"-": style.bad, "+": style.good}.get(line[:1], style.dim)
+        yield f"         │ {paint(visible(line))}"
     yield from flow_lines(step)
     if step.needs != implied or detail == "verbose":
         yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
@@ -254,6 +275,12 @@ def _one_line(action: Action) -> str | None:
     return f"calls {visible(' '.join((name, *words)), exact=True)}"
 
 
+def _changed_file(action: Action, diff: tuple[str, ...]) -> str | None:
+    """A call whose diff says what becomes of a file; None where the diff does not say all of it."""
+    assert isinstance(action, CallTool)
+    return f"calls {action.tool} path={visible(action.args['path'], exact=True)}" if is_whole(diff) else None
+
+
 def _is_short(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= 60 and not set(value) & set(" \n\"'=") and _plain(value)
@@ -290,7 +317,13 @@ def _condition(condition: Precondition) -> str:
 
 
 def action_lines(
-    action: Action, tasks: Tasks, style: Style, detail: str, reports: Reports | None, name: str
+    action: Action,
+    tasks: Tasks,
+    style: Style,
+    detail: str,
+    reports: Reports | None,
+    name: str,
+    diffs: Diffs = MappingProxyType({}),
 ) -> Iterator[str]:
     """What a step does that a run calls `name`, with every value that is known and who performs its task. The steps of
     a plan inside it stand as `reports` say."""
@@ -306,7 +339,7 @@ def action_lines(
             yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
         case NestedPlan(plan=plan):
             yield f"       Carries out: {style.bold(visible(plan.title))}"
-            inside = _plan_lines(plan, reports, tasks, style, detail, None, f"{name}/")
+            inside = _plan_lines(plan, reports, tasks, style, detail, None, f"{name}/", diffs)
             yield from (f"       {line}".rstrip() for line in inside)
         case Ask(question=question):
             yield from _labelled("Asks", question)
