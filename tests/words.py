@@ -199,7 +199,7 @@ _HOMES: dict[str, str] = {
     "ordain.engine.reads": """
         FILES_MAX Gathered MESSAGES_MAX NothingGivenError READS_BYTES_MAX READ_BYTES_MAX StepReads
     """,
-    "ordain.engine.verify": "ask contract_command judge",
+    "ordain.engine.verify": "ask contract_command judge judge_answer",
     "ordain.interfaces.background": "BackgroundProcess",
     "ordain.interfaces.cli.cmd_robot": "verbs_in",
     "ordain.interfaces.cli.completion": "SCRIPTS TAKES",

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.plan.tool import HappenedCheck, declared, happened_check
+from ordain.core.plan.tool import HappenedCheck, declared, definition_digest, happened_check
 from ordain.core.run.schedule import answered, doubt, settled
 from tests.build import plan, step
 from tests.core.test_schedule import OPENED
@@ -26,7 +26,10 @@ from tests.words import (
     Verdict,
     Verification,
     apply,
+    canonical_bytes,
     decide,
+    plan_id,
+    read_settings,
     replay,
 )
 
@@ -177,3 +180,29 @@ def test_an_unanswered_check_is_asked_again_by_the_next_executor():
     apply(state, ExecutorStarted(epoch=2, pid=2, boot_id="b"), Instant(1))
     assert decide(state, Instant(1)) == (SettleByCheck(made.id),)
     assert isinstance(answered(state, made.id, seen(Verdict.HELD), {}, read_only=True), DoubtChecked)
+
+
+def test_a_check_is_part_of_the_digest_and_none_changes_no_digest():
+    made, checked = plan(step("a")), plan(step("a", happened="own?"))
+    assert len({plan_id(made), plan_id(checked), plan_id(plan(step("a", happened="other?")))}) == 3
+    assert b"happened" not in canonical_bytes(made)
+    assert len({definition_digest((one,)) for one in (replace(PAY, happened=""), PAY, FINAL)}) == 3
+    assert b"happened" not in canonical_bytes(replace(PAY, happened=""))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ('[tools.mail]\nmcp = ["m"]\nhappened = "paid?"\nhappened_final = true\n', ""),
+        ('[actions.pay]\ncommand = ["m"]\nhappened = "paid?"\n', ""),
+        ('[tools.mail]\nmcp = ["m"]\nhappened = " "\n', "must be a command"),
+        ('[tools.mail]\nmcp = ["m"]\nhappened_final = true\n', "no `happened` says"),
+        ('[actions.pay]\ncommand = ["m"]\nhappened_final = true\n', "no `happened` says"),
+    ],
+)
+def test_a_registration_declares_a_check(settings, fault):
+    read, problems = read_settings(settings.encode())
+    assert fault in " ".join(problem.detail for problem in problems) if fault else not problems
+    if not fault:
+        found = (*read.sources.values(), *read.actions.values())
+        assert [one.happened for one in found] == ["paid?"]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.build import step
 from tests.scenario import Scenario
-from tests.words import AttemptStarted, Custom, DecisionGiven, DoubtChecked, Finished, Style, review_lines
+from tests.words import AttemptStarted, Custom, DecisionGiven, DoubtChecked, Finished, Style, judge_answer, review_lines
 
 PAY = Custom(action_type="pay", payload={})
 LOOKED = {"output": b"looked", "output_bytes": 6}
@@ -120,3 +120,18 @@ def test_a_review_shows_the_check_and_what_it_risks():
     assert "Happened?" in shown and "happened check" in shown
     assert "is asked in doubt whether it happened, by `paid? 1`; if it did not, it is run again" in shown
     assert [effect.kind for effect in review.effects] == ["command", "contract", "check", "action"]
+
+
+def test_what_an_exit_status_says():
+    statuses = {
+        0: "held",
+        1: "broken",
+        2: "inconclusive",
+        126: "inconclusive",
+        127: "inconclusive",
+        255: "inconclusive",
+    }
+    for status, says in statuses.items():
+        assert judge_answer(Finished(duration_ms=1, exit_code=status))[0].value == says
+    for finished in (Finished(duration_ms=1, signal=9), Finished(duration_ms=1, timed_out=True)):
+        assert judge_answer(finished)[0].value == "inconclusive"

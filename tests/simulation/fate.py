@@ -18,6 +18,7 @@ from tests.words import (
     Agent,
     Ask,
     AskApproval,
+    CallTool,
     Continue,
     CustomCondition,
     Escalate,
@@ -71,18 +72,19 @@ class Fate:
 
 
 FATES = (
-    Fate("well", ("do", "check", "call"), 60),
+    Fate("well", ("do", "check", "call", "ask"), 60),
     Fate("and fails before it has done anything", ("do", "call"), 6, has_effect=False, exit_code=1),
     Fate("and fails when it has done it", ("do",), 6, exit_code=1),
     Fate("and is broken although it should hold", ("check",), 6, exit_code=1),
-    Fate("and is killed by somebody", ("do", "check"), 2, signal=15),
-    Fate("and cannot be started", ("do", "check"), 2, has_effect=False, fault=True),
-    Fate("and never ends", ("do", "check"), 2, endless=True),
+    Fate("and is killed by somebody", ("do", "check", "ask"), 2, signal=15),
+    Fate("and cannot be started", ("do", "check", "ask"), 2, has_effect=False, fault=True),
+    Fate("and never ends", ("do", "check", "ask"), 2, endless=True),
     Fate("and spoils what it must not touch", ("do",), 6, spoils=True),
     Fate("and spoils what it must not touch", ("check",), 2, spoils=True),
 )
 _BY_KIND = {
-    kind: [fate for fate in FATES if kind in fate.kinds for _ in range(fate.weight)] for kind in ("do", "check", "call")
+    kind: [fate for fate in FATES if kind in fate.kinds for _ in range(fate.weight)]
+    for kind in ("do", "check", "call", "ask")
 }
 
 
@@ -267,6 +269,28 @@ def _draw_step(random: Random, name: str, earlier: list[str], fallbacks: list[st
     if random.random() < 0.1:
         made = replace(made, preconditions=(random.choice(_preconditions(earlier)),))
     return replace(made, approval="ask") if random.random() < 0.05 else made
+
+
+CHECKS = ("truthful", "unknown", "wrong")
+"""What the check of a step is; one that is wrong says that nothing has happened."""
+
+
+def with_checks(random: Random, plan: Plan, *, tier: int | None) -> Plan:
+    """The plan with a check for most of its steps, which are asked in doubt whether they happened. More of them than
+    usual send a request, whose tool has a check that is truthful and final."""
+
+    def checked(one: Step) -> Step:
+        if isinstance(one.action, NestedPlan):
+            return replace(one, action=NestedPlan(plan=with_checks(random, one.action.plan, tier=None)))
+        if isinstance(one.action, RunCommand | CallTool) and one.for_each is None and random.random() < 0.8:
+            args = {"url": f"http://example.org/{one.id}", "method": "POST"}
+            request, command = CallTool(tool="http_request", args=args), RunCommand(command=f"do {one.id}")
+            one = replace(one, action=random.choice([request, command]), idempotent=None)
+        kind = random.choice((*CHECKS, ""))
+        return replace(one, happened=f"happened {kind}") if kind else one
+
+    steps, fallbacks = (tuple(map(checked, some)) for some in (plan.steps, plan.fallbacks))
+    return replace(plan, steps=steps, fallbacks=fallbacks, tier=tier)
 
 
 def _conditions(other: str) -> list[str]:

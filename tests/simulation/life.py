@@ -16,7 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.reference import check_history, standing
-from tests.scenario import KIM, check_evidence, twin_ports
+from tests.scenario import KIM, OpenSandbox, check_evidence, twin_ports
 from tests.simulation.fate import (
     AGENTS,
     ANSWERS,
@@ -32,6 +32,7 @@ from tests.simulation.fate import (
     Trouble,
     draw_plan,
     files_for,
+    with_checks,
 )
 from tests.simulation.world import (
     Crash,
@@ -49,7 +50,6 @@ from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryWriterLock
 from tests.words import (
     AGENT_CANNOT,
-    BUILT_IN,
     Agent,
     App,
     Append,
@@ -132,15 +132,20 @@ class Life:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.plan = draw_plan(self.random, tasks=self.seed % 4 == 3)
+        checked = self.seed % 7 == 2
+        """Whether steps have checks that are asked in doubt; most of these lives are at a tier that holds them."""
+        if checked:
+            self.plan = with_checks(self.random, self.plan, tier=self.random.choice([1, 1, 1, None]))
         self.world = World(self.plan, self.random)
         self.ledger = SimulatedLedger(self.world)
-        self.toolbox = SimulatedToolbox(self.world)
+        self.toolbox = SimulatedToolbox(self.world, checked=checked)
         for step in all_steps(self.plan):
             self.toolbox.files |= files_for(step.id)
             self.toolbox.answers[f"POST http://example.org/{step.id}"] = ToolResult(value="sent")
         self.ids = CountingIds()
         self.troubles = self.random.choice([0, 1, 1, 2, 2, 3, 4])
         """How many executors get into trouble; without a bound a life could go on for ever."""
+        self.troubles += 2 * checked
         self.patience = 6
         """How often people have a step tried again."""
         self.again = False
@@ -253,6 +258,7 @@ class Life:
             clock=WallClock("boot"),
             ids=self.ids,
             lock=lock or MemoryWriterLock(),
+            sandbox=OpenSandbox(SimulatedShell(self.world)) if self.plan.tier else None,
         )
         return App(ports)
 
@@ -475,10 +481,11 @@ class Life:
         self._thaw()
         self._check()
         self.counted[report.status] += 1
+        self.counted.update({f"check, {answer}": count for answer, count in self.world.answers.items()})
         history = self.history()
         recorded = self.ledger.read(self.ledger.streams("run/")[-1])  # reading verifies the chain
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
-        check_history(self.plan, history, BUILT_IN)
+        check_history(self.plan, history, self.toolbox.definitions())
         check_evidence(replay(self.plan, history), [event for _, event in history])
         slow = standing(self.plan, history)
         assert {one.id: one.state for one in report.steps} == {name: one.state for name, one in slow.steps.items()}

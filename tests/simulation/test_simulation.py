@@ -61,6 +61,16 @@ def test_lives_are_not_idle():
     assert counted["ConditionFalse"] and counted["PreconditionBroken"] and counted["StepApprovalAsked"]
 
 
+@pytest.mark.slow("a hundred lives with checks")
+def test_checks_are_asked_and_settle_what_they_may():
+    counted = sum((live(seed).counted for seed in range(2, 702, 7)), Counter())
+    answers = {what.removeprefix("check, "): count for what, count in counted.items() if what.startswith("check, ")}
+    assert answers.keys() & {"final: passed", "final: verifying", "final: pending"}, answers
+    assert answers.keys() & {"not final: passed", "not final: verifying"}, answers
+    assert answers["not final: in_doubt"] >= 5, answers
+    assert "not final: pending" not in answers, answers
+
+
 def test_a_broken_promise_is_told_with_its_seed(monkeypatch):
     def broken(self):
         raise AssertionError("as if")

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace as replaced
+
 from tests.simulation.fate import Fate
 from tests.twins.execution import ScriptedToolbox
 from tests.twins.ledger import MemoryLedger
@@ -27,7 +29,9 @@ from tests.words import (
     AttemptStarted,
     Command,
     ContractHeld,
+    CustomCondition,
     DecisionGiven,
+    DoubtChecked,
     DoubtFound,
     DoubtSettled,
     EffectClass,
@@ -40,14 +44,17 @@ from tests.words import (
     RunOpened,
     RunState,
     Saved,
+    Settlement,
     StepId,
     StepKept,
     StepState,
     StoreData,
     Task,
     ToolResult,
+    Verdict,
     all_steps,
     apply,
+    check_of,
     effect_class,
     looks_first,
     refuse,
@@ -160,6 +167,8 @@ class World:
     """What is durable, folded as it is written."""
     keys: dict[str, StepId] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
+    answers: Counter[str] = field(default_factory=Counter)
+    """How often each kind of check took a doubt where."""
     trace: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -247,6 +256,9 @@ class World:
         others = [one.mark for one in self.processes if one.executor is not self.executor]
         self.check(not others, f"{step} begun while what somebody else began still runs: {others}")
         self.check(record.attempts == attempt, f"{step}: attempt {attempt} begun where {record.attempts} is recorded")
+        if kind == "ask":
+            asked = record.state is StepState.IN_DOUBT and record.settle is Settlement.CHECK
+            self.check(asked, f"the check of {step} is asked, which is {record.state}")
         if kind == "check":
             wanted = record.state in (StepState.RUNNING, StepState.VERIFYING, StepState.IN_DOUBT)
             kept = record.state is StepState.PENDING and step in self.shadow.may_keep
@@ -324,12 +336,31 @@ class World:
                 again = self._class(name) in (EffectClass.READS, EffectClass.REPEATABLE)
                 happened = self.happened(name, attempt)
                 self.check(again or not happened, f"{name} is to be done again, though it happened")
+            case DoubtChecked(step=name):
+                self._note_answer(event)
             case DecisionGiven(step=name, choice="did-not"):
                 happened = self.happened(name, self.shadow.steps[name].attempts)
                 self.check(not happened, f"somebody was asked about {name} too early, and then it happened")
             case _:
                 pass
         apply(self.shadow, event, recorded.at)
+
+    def _note_answer(self, event: DoubtChecked) -> None:
+        """An answer of a check became durable: what it settles must be true, and what is final and true be settled."""
+        assert self.shadow is not None
+        name, to, record = event.step, event.to, self.shadow.steps[event.step]
+        self.answers[f"{'final' if event.final else 'not final'}: {to.value}"] += 1
+        if to is not StepState.IN_DOUBT:
+            self.check(bool(self.plan.tier), f"the doubt about {name} was settled by a check without a sandbox")
+        if to in (StepState.PASSED, StepState.VERIFYING):
+            self.check(self.happened(name), f"the check of {name} says that it happened, and it never did")
+        if to is StepState.PENDING:
+            self.check(event.final, f"{name} is to be done again, though its check is not final")
+            self.check(not self.happened(name, event.attempt), f"{name} is to be done again, though it happened")
+        expression = isinstance(check_of(self.shadow.step(name)), CustomCondition)
+        excused = event.evidence.verdict is Verdict.INCONCLUSIVE or record.tampered or expression
+        if event.final and self.plan.tier and to is StepState.IN_DOUBT:
+            self.check(bool(excused), f"somebody is asked about {name}, although its check is final and knows")
 
     def _class(self, name: StepId) -> EffectClass:
         assert self.shadow is not None
@@ -406,7 +437,8 @@ class SimulatedShell:
         world = self.world
         world.boundary()
         step, _, attempt = command.mark.split("/", 2)[2].rpartition("/")
-        kind = "do" if command.text.startswith("do ") else "check"
+        word = command.text.partition(" ")[0]
+        kind = {"do": "do", "happened": "ask"}.get(word, "check")
         world.may_begin(StepId(step), int(attempt), kind)
         fate = Fate.draw(kind, world.random)
         if world.is_looked_at_again(StepId(step)):
@@ -442,6 +474,9 @@ class SimulatedShell:
         if fate.signal:
             return Finished(duration_ms=int(over_ms), signal=fate.signal)
         code = fate.exit_code
+        if kind == "ask":
+            said = command.text.partition(" ")[2]
+            code = 2 if said == "unknown" else 0 if said == "truthful" and world.happened(StepId(step)) else 1
         if kind == "check" and not code:
             code = 0 if world.is_done(StepId(step)) else 1
         output = world.random.choice([b"[]", b'["a"]', b'["a", "b"]', b"a\nb\nc\n"]) if kind == "do" else b"%d" % code
@@ -472,9 +507,12 @@ class SimulatedToolbox(ScriptedToolbox):
     """The twin with calls that take time, fail and die; one that is cancelled either has not had its effect or is
     finished."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, checked: bool = False) -> None:
         super().__init__()
         self.world = world
+        if checked:
+            request = replaced(BUILT_IN["http_request"], happened="happened truthful", happened_final=True)
+            self.tools = {**self.tools, request.name: request}
 
     async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
         world = self.world
