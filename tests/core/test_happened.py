@@ -15,6 +15,7 @@ from tests.words import (
     DoubtChecked,
     Evidence,
     ExecutorStarted,
+    Facts,
     IllegalTransition,
     Instant,
     ProtectedChanged,
@@ -28,6 +29,7 @@ from tests.words import (
     apply,
     canonical_bytes,
     decide,
+    lint,
     plan_id,
     read_settings,
     replay,
@@ -206,3 +208,18 @@ def test_a_registration_declares_a_check(settings, fault):
     if not fault:
         found = (*read.sources.values(), *read.actions.values())
         assert [one.happened for one in found] == ["paid?"]
+
+
+def test_a_check_is_looked_at_as_a_contract_is():
+    said = {
+        problem.code: problem.detail
+        for text, facts in (
+            ("nosuch --has x", Facts(tools=BUILT_IN, missing_programs=frozenset(["nosuch"]))),
+            ("if then", Facts(tools=BUILT_IN, shell_faults={"if then": "no"})),
+            (" ", Facts(tools=BUILT_IN)),
+            ("test ${b.output}", Facts(tools=BUILT_IN)),
+        )
+        for problem in lint(plan(step("b"), step("a", happened=text)), facts)
+    }
+    assert said.keys() >= {"W_CONTRACT_PROGRAM", "E_CONTRACT_SYNTAX", "E_REF_PLACE"}
+    assert "The check of `a` uses `nosuch`" in said["W_CONTRACT_PROGRAM"]

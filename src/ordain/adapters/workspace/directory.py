@@ -162,8 +162,8 @@ class DirectoryWorkspace:
         survey = Survey(plan)
         contracts = dict.fromkeys(contract.command for _, contract in survey.contracts)
         commands = dict.fromkeys(action.command for _, action in survey.commands)
-        commands |= dict.fromkeys(text for _, text in survey.checks)
-        scripts, faults, programs = self._texts(contracts, commands)
+        checks = dict.fromkeys(text for _, text in survey.checks)
+        scripts, faults, programs = self._texts(contracts | checks, commands)
         read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)
         pattern_faults, idle_patterns = self._patterns(survey)
@@ -215,7 +215,7 @@ class DirectoryWorkspace:
     def _texts(
         self, contracts: Collection[str], commands: Collection[str]
     ) -> tuple[dict[str, Script], dict[str, str], set[str]]:
-        """The texts taken apart, except plain words; what is wrong with them; and the programs that contracts start."""
+        """The texts taken apart, except plain words; what is wrong with them; and what contracts and checks start."""
         scripts: dict[str, Script] = {}
         faults: dict[str, str] = {}
         programs_started: set[str] = set()

@@ -29,6 +29,7 @@ from ordain.core.policy.script import (
     Statement,
     everywhere,
     existence_only,
+    plain_script,
     programs,
     stops_reading,
     top_level,
@@ -194,7 +195,10 @@ def contract_missing_program(survey: Survey, facts: Facts) -> Iterator[Problem]:
     if not facts.missing_programs:
         return
     bringing: dict[tuple[int, str], int] = {}
-    for step, _, script in _all(survey, facts):
+    found = [(step, "contract", script) for step, _, script in _all(survey, facts)]
+    checks = ((step, facts.scripts.get(text) or plain_script(text)) for step, text in survey.checks)
+    found += [(step, "check", script) for step, script in checks if script is not None]
+    for step, what, script in found:
         for program in facts.missing_programs.intersection(programs(script)):
             scope = survey.scope_of(step)
             key = id(scope), program
@@ -203,7 +207,7 @@ def contract_missing_program(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     return
                 bringing[key] = scope.order.mask(name for name, other in scope.steps.items() if _brings(other, program))
             if not _brings(step, program) and not scope.order.after_any(bringing[key], step.id):
-                detail = f"The contract of `{step.id}` uses `{program}`, which is not installed."
+                detail = f"The {what} of `{step.id}` uses `{program}`, which is not installed."
                 yield blame_step(step.id, "W_CONTRACT_PROGRAM", detail, "Install it, or add the step that does.")
 
 
