@@ -174,3 +174,19 @@ def test_letters_that_pass_for_others_are_escaped_in_commands_and_paths():
     assert len([line for line in lines if "‹U+441›‹U+43E›" in line]) == 3
     assert [line for line in lines if passing in line] == [f'  context: "copy a b" → "{passing}"']  # prose
     assert any("‹U+430›.py" in line for line in lines)
+
+
+def test_changes_that_are_the_same_are_told_once_with_the_steps_they_are_about() -> None:
+    names = [f"s{number}" for number in range(1, 2001)]
+    old = plan(*(step(name, run=f"work {name}", timeout_ms=30_000, needs=()) for name in names))
+    odd = {"s7": {"run": "work other"}}
+    new = plan(
+        *(step(name, **{"run": f"work {name}", **odd.get(name, {})}, timeout_ms=60_000, needs=()) for name in names)
+    )
+    found = difference(old, new, DEFINITIONS)
+    sides = [Side(plan_id=plan_id(one), plan=one) for one in (old, new)]
+    lines = list(difference_lines(Comparison(old=sides[0], new=sides[1], difference=found), PLAIN))
+    assert "  ~ 1,999 steps (1-6, 8-2000): timeout: 30s → 1m" in lines
+    assert any("7. s7" in line for line in lines) and any("work other" in line for line in lines)
+    assert len(lines) < 20, "what is the same 1,999 times takes one line"
+    assert len(found.steps.changed) == 2000, "as data every step stands there"

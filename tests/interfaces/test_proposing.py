@@ -303,3 +303,32 @@ def test_trusting_points_out_that_nothing_is_enforced_any_more(workspace: Worksp
     workspace.write("ordain.toml", "")
     shown = workspace.at_terminal("trust", answers=[("Type yes", "no")], env={"NO_COLOR": "1"}).out
     assert "Note:\n  - Nothing is refused any more outside of plans" in shown
+
+
+def test_the_review_shows_the_lines_that_changed_since_the_approved_and_the_rejected_version(workspace: Workspace):
+    workspace.approved("small.plan.md")
+    workspace.write("small.plan.md", SMALL.replace("echo two", "echo 2"))
+    second = workspace.prepared("small.plan.md")
+    assert workspace.ordain("reject", second, "-m", "Write three.").status == FINE
+    workspace.write("small.plan.md", SMALL.replace("echo two", "echo 3"))
+    shown = workspace.ordain("revise", second).out
+    approved, rejected = shown.index("was approved last"), shown.index("was rejected last")
+    assert approved < rejected
+    assert "echo two" in shown[approved:rejected] and "echo 3" in shown[approved:rejected]
+    assert "echo two" not in shown[rejected : shown.index("ordain diff", rejected)]
+    data = answered(workspace.ordain("robot", "show"))
+    assert (data["since"]["rejected_at"], data["since_rejected"]["approved_at"]) == (None, None)
+    (added,) = data["since_rejected"]["changes"]["steps"]["added"]
+    assert added["step"]["action"]["command"] == "echo 3 >> effects"
+
+
+def test_a_document_that_was_just_prepared_is_compared_with_the_version_before(workspace: Workspace):
+    workspace.prepared("small.plan.md")
+    assert "Nothing changed" in workspace.ordain("diff", "small.plan.md").out
+    workspace.write("small.plan.md", SMALL.replace("echo two", "echo 2"))
+    before = workspace.ordain("diff", "small.plan.md")
+    workspace.prepared("small.plan.md")
+    after = workspace.ordain("diff", "small.plan.md")
+    assert "echo two" in after.out and "echo 2" in after.out
+    assert before.out.partition("Plan:")[2:] == after.out.partition("Plan:")[2:]
+    assert answered(workspace.ordain("diff", "small.plan.md", "--json"))["same"] is False

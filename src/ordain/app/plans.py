@@ -168,6 +168,11 @@ class PlanVerbs:
             raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {document} yet.", command=command)
         return self._stored(*found)
 
+    def prepared_before(self, document: str, identity: PlanId) -> Side | None:
+        """The version that was prepared from the document of this name before that one, if there was another."""
+        found = self._records.prepared_before(document, identity)
+        return self._stored(*found) if found is not None else None
+
     def was_prepared(self, document: str) -> bool:
         """Whether a plan was ever prepared from the document of this name."""
         return self._here.has_ledger() and self._records.last_prepared(document) is not None

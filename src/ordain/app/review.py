@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from ordain.core.approval.approval import Principal
-from ordain.core.approval.diff.difference import Side, difference, summary
+from ordain.core.approval.diff.difference import PlanDifference, Side, concern_words, difference, summary
 from ordain.core.lineage.lineage import PlanState, Rejection
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
@@ -21,7 +21,7 @@ from ordain.core.plan.model import Plan, all_steps
 from ordain.core.plan.refs import references
 from ordain.core.plan.template import Filled, file_patterns, fill
 from ordain.core.plan.tool import ToolDefinition, handler_of
-from ordain.core.plan.value import PlanId
+from ordain.core.plan.value import Instant, PlanId
 from ordain.core.policy.assignment import assignments
 from ordain.core.policy.bound_file import Writes, not_bound
 from ordain.core.policy.effect import planned_effects
@@ -190,12 +190,12 @@ class Reviews:
             return not here.ports.terminal and here.ports.workspace.real_path(path)[:1] == "/"
 
         operands = {path: what for path, what in base.operands.items() if not hidden(path)}
+        since, since_rejected = self._since(plan, identity, lineage, document) if lineage is not None else (None, None)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
         notices = (*notices, *ruling.denied, *here.ports.weaknesses)
         tasks = tuple(assignments(plan, settings, here.known_agents(settings), tools))
         left_out = not_bound(plan, here.named_files(plan), base.operands, writes, hidden)
         unusual = here.unusual(plan, settings)
-        since = self._since(plan, identity, lineage, document) if lineage is not None else None
         concerns = since.concerns if since is not None else ()
         sources = RiskSources(tools, settings.understand, tasks, notices, left_out, unusual, concerns)
         return Review(
@@ -226,6 +226,7 @@ class Reviews:
             ledger_head=head.hex(),
             signature_required=settings.require_signature,
             since=since,
+            since_rejected=since_rejected,
         )
 
     def _text_of(self, path: str) -> str | None:
@@ -239,21 +240,30 @@ class Reviews:
         except (Refused, UnicodeDecodeError):
             return None
 
-    def _since(self, plan: Plan, identity: PlanId, lineage: str, document: str | None) -> Since | None:
-        """What changed since the last plan a person approved of this lineage or from this document; None where that is
-        nothing."""
-        records = self._here.records
-        found = records.last_approved(lineage, document, besides=identity)
-        if found is None:
-            return None
-        at, stream, before = found
-        former = records.readable_plan(stream, before)
-        if former is None:
+    def _since(
+        self, plan: Plan, identity: PlanId, lineage: str, document: str | None
+    ) -> tuple[Since | None, Since | None]:
+        """What changed since the last plan a person approved of this lineage or from this document, and since the last
+        one that was rejected, where that was later; None where that is nothing."""
+        approved = self._here.records.last_approved(lineage, document, besides=identity)
+        rejected = self._here.records.last_rejected(lineage, document, besides=identity)
+        if approved is not None and rejected is not None and (approved[0] > rejected[0] or approved[2] == rejected[2]):
+            rejected = None
+        return self._change(plan, approved, approved=True), self._change(plan, rejected, approved=False)
+
+    def _change(self, plan: Plan, found: tuple[Instant, str, PlanId] | None, *, approved: bool) -> Since | None:
+        if found is None or (former := self._here.records.readable_plan(found[1], found[2])) is None:
             return None
         settings = self._here.snapshot.settings
         changed = difference(former, plan, self._here.tools(settings, former, plan), settings)
-        concerns = tuple(concern.detail for concern in changed.concerns)
-        return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
+        return Since(
+            plan_id=found[2],
+            approved_at=found[0] if approved else None,
+            rejected_at=found[0] if not approved else None,
+            concerns=tuple(detail for _, detail in concern_words(changed.concerns)),
+            summary=summary(changed),
+            changes=PlanDifference(fields=changed.fields, steps=changed.steps, fallbacks=changed.fallbacks),
+        )
 
 
 def plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:

@@ -112,17 +112,36 @@ class Records:
         found = max(self._ledger.plans(document=document), key=lambda plan: plan.state.prepared_at, default=None)
         return (found.stream, found.state.plan_id) if found is not None else None
 
+    def prepared_before(self, document: str, identity: PlanId) -> tuple[str, PlanId] | None:
+        """The lineage and plan that were prepared from a document of this name before that one, if any were."""
+        found = sorted(self._ledger.plans(document=document), key=lambda plan: plan.state.prepared_at, reverse=True)
+        versions = ((one.stream, plan) for one in found for plan in reversed(one.state.revisions))
+        return next((one for one in versions if one[1] != identity), None)
+
+    def last_rejected(self, stream: str, document: str | None, besides: PlanId) -> tuple[Instant, str, PlanId] | None:
+        """The same as `last_approved`, of what was rejected."""
+        found = [
+            (one.at, where, one.plan_id)
+            for where, state in self._states(stream, document).items()
+            for one in state.rejections
+            if one.plan_id != besides
+        ]
+        return max(found, default=None)
+
     def last_approved(self, stream: str, document: str | None, besides: PlanId) -> tuple[Instant, str, PlanId] | None:
         """When a person last approved another plan of this lineage or from this document, its lineage and the plan."""
-        summaries = self._ledger.plans(document=document) if document is not None else ()
-        states = {summary.stream: summary.state for summary in summaries} | {stream: self.lineage(stream)}
         found = [
             (at, where, identity)
-            for where, state in states.items()
+            for where, state in self._states(stream, document).items()
             for identity, at in state.approved_at.items()
             if identity != besides
         ]
         return max(found, default=None)
+
+    def _states(self, stream: str, document: str | None) -> dict[str, PlanState]:
+        """This lineage and every other one from the same document."""
+        summaries = self._ledger.plans(document=document) if document is not None else ()
+        return {summary.stream: summary.state for summary in summaries} | {stream: self.lineage(stream)}
 
     def lineage_of(self, identity: PlanId) -> str | None:
         """The lineage that holds exactly this plan, if it was ever prepared."""

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from ordain.core.approval.approval import Base, Principal
+from ordain.core.approval.diff.difference import PlanDifference
 from ordain.core.lineage.decision import Question, questions
 from ordain.core.lineage.lineage import Rejection
 from ordain.core.plan.actions.task import Task
@@ -54,12 +55,16 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Since(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since the last plan that a person approved from the same document, the most dangerous first."""
+    """What changed since the plan that a person approved, or rejected, last from the same document; the most dangerous
+    first."""
 
     plan_id: PlanId
-    approved_at: Instant
+    approved_at: Instant | None = None
+    rejected_at: Instant | None = None
     concerns: tuple[str, ...]
     summary: str
+    changes: PlanDifference
+    """Every field that differs, with its old and new value."""
 
 
 class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +99,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Who proposed it last, and through which channel; absent where it is not, or no longer, proposed."""
     run: RunReport | None = None
     since: Since | None = None
+    since_rejected: Since | None = None
+    """The same since a plan that was rejected after that."""
     rejections: tuple[Rejection, ...] = ()
     """What people said who did not want it as it was."""
     ledger_size: int = 0

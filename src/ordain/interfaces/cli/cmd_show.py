@@ -211,7 +211,7 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
     """Compare two plans: weaker checks, wider scope and new effects come first.
 
     Each is a document, a stored plan, or `-` for standard input. A document alone is compared with the plan that was
-    prepared from it last.
+    prepared from it last; where they are one plan, with the version before.
 
     Example: ordain diff fix.plan.md
     """
@@ -228,6 +228,8 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
         data, name = read_document(session, old)
         after = session.app.plans.in_document(data, name, values)
         before = session.app.plans.last_prepared(name)
+        if before.plan_id == after.plan_id:  # prepared as it is now: what changed is what changed by that
+            before = session.app.plans.prepared_before(name, after.plan_id) or before
     else:
         before, after = (_side(session, one, values) for one in (old, new))
     found = session.app.plans.diff(before, after)

@@ -15,6 +15,7 @@ import msgspec
 
 from ordain.core.approval.diff.concern import Concern
 from ordain.core.approval.diff.difference import (
+    ALIKE_MIN,
     ChangedStep,
     Comparison,
     FieldChange,
@@ -22,18 +23,24 @@ from ordain.core.approval.diff.difference import (
     PlanDifference,
     Side,
     StepsDifference,
+    concern_words,
     summary,
 )
-from ordain.core.plan.canonical import plan_hash
+from ordain.core.plan.canonical import plan_hash, short_id
 from ordain.core.plan.value import PlanId
+from ordain.core.plan.words import write_duration
+from ordain.core.report.report import Since
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.result import picked
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.run import Style, instant
 from ordain.interfaces.view.text import visible
 
 _WIDTH = 100
 _AROUND = 3
 """Lines that are the same and shown around those that are not."""
+_SINCE_LINES_MAX = 30
+"""More lines of what changed stand in `ordain diff` only; the plan itself is shown whole all the same."""
+_RANGES_MAX = 12
 _EXACT = {"command", "env", "inputs", "protect", "reads", "writes"}
 """Fields that a machine reads: commands and paths."""
 _COMPARED_MAX = 1_000
@@ -82,11 +89,28 @@ def difference_lines(comparison: Comparison, style: Style) -> Iterator[str]:
         return
     if found.concerns:
         yield style.bold("Read first:")
-        for concern in found.concerns:
-            yield f"  {style.bad('!')} {visible(concern.detail)}  {style.dim(concern.kind)}"
+        for kind, detail in concern_words(found.concerns):
+            yield f"  {style.bad('!')} {visible(detail)}  {style.dim(kind)}"
         yield ""
     yield from _plan_lines(found, style)
     yield summary(found)
+
+
+def since_lines(since: Since, identity: PlanId, style: Style) -> Iterator[str]:
+    """What changed since a plan that was approved or rejected, as an approver of another one sees it."""
+    at = since.approved_at if since.approved_at is not None else since.rejected_at
+    assert at is not None
+    done = "approved" if since.approved_at is not None else "rejected"
+    yield f"  {style.bold(f'Since this document was {done} last')} ({instant(at)}):"
+    for concern in since.concerns:
+        yield f"    {style.bad('!')} {visible(concern)}"
+    yield f"    {visible(since.summary)}"
+    lines = [line for line in _plan_lines(since.changes, style) if line]
+    shown = lines if len(lines) <= _SINCE_LINES_MAX else lines[: _SINCE_LINES_MAX - 1]
+    yield from _indented(shown, "    ")
+    if len(shown) < len(lines):
+        yield f"    … {len(lines) - len(shown):,} more lines:"
+    yield f"    → ordain diff {short_id(since.plan_id)} {short_id(identity)}"
 
 
 def _side(label: str, side: Side, style: Style) -> Iterator[str]:
@@ -126,6 +150,15 @@ def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
     names: dict[int, str] = {one.number: one.id for one in steps.changed}
     names |= {one.number: one.id for one in steps.moved} | {one.number: one.id for one in steps.renamed}
     old_names = {one.number: one.old_id for one in steps.renamed}
+    for alike in _alike(steps, style):
+        for number in alike:
+            names.pop(number)
+        lines = list(_inner_lines(changed[alike[0]], style))
+        head = f"{style.warn('~')} {style.bold(f'{len(alike):,} steps')} ({_ranges(alike)})"
+        if len(lines) == 1:
+            blocks.append((alike[0], 1, [f"{head}: {lines[0].strip()}"]))
+        else:
+            blocks.append((alike[0], 1, [f"{head}, each:", *lines]))
     for number, name in names.items():
         one = changed.get(number)
         marks = ("~" if one is not None or number in old_names else "") + ("→" if number in moved else "")
@@ -135,6 +168,29 @@ def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
         blocks.append((number, 1, [head, *(_inner_lines(one, style) if one is not None else ())]))
     for _, _, lines in sorted(blocks, key=lambda block: block[:2]):
         yield from lines
+
+
+def _alike(steps: StepsDifference, style: Style) -> list[list[int]]:
+    """The numbers of steps that changed in the same way, and in no other."""
+    elsewhere = {one.number for one in steps.moved} | {one.number for one in steps.renamed}
+    found: dict[tuple[str, ...], list[int]] = {}
+    for one in steps.changed:
+        if one.inside is None and one.number not in elsewhere:
+            found.setdefault(tuple(_inner_lines(one, style)), []).append(one.number)
+    return [numbers for numbers in found.values() if len(numbers) >= ALIKE_MIN]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as ranges: `1-3, 7`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    said = [f"{first}-{last}" if last > first else f"{first}" for first, last in ranges[:_RANGES_MAX]]
+    more = len(ranges) - len(said)
+    return ", ".join(said) + (f" and {more:,} more ranges; --json lists them" if more else "")
 
 
 def _whole(placed: PlacedStep, mark: str, style: Style) -> Iterator[str]:
@@ -163,6 +219,9 @@ def _inner_lines(one: ChangedStep, style: Style) -> Iterator[str]:
 def _field_lines(change: FieldChange, style: Style) -> Iterator[str]:
     """One field: on a line where both values fit, else line by line below its name."""
     name, exact = _path(change.path), _is_exact(change.path, change.old, change.new)
+    if change.path[-1].endswith("_ms") and (said := _durations(change.old, change.new)) is not None:
+        yield f"{name.removesuffix('_ms')}: {style.bad(said[0])} → {style.good(said[1])}"
+        return
     if not _long(change.old) and not _long(change.new):
         old, new = _value(change.old, exact), _value(change.new, exact)
         if len(name) + len(old) + len(new) < _WIDTH - 16:
@@ -176,6 +235,13 @@ def _field_lines(change: FieldChange, style: Style) -> Iterator[str]:
     for mark, line in _compared(_lines(change.old), _lines(change.new), exact):
         paint = {"-": style.bad, "+": style.good}.get(mark, str)
         yield f"  │ {paint(f'{mark} {line}')}".rstrip()
+
+
+def _durations(*values: Any) -> list[str] | None:
+    """Milliseconds in the words of documents; None where these are no milliseconds."""
+    if not all(value is msgspec.UNSET or (type(value) is int and value >= 0) for value in values):
+        return None
+    return ["absent" if value is msgspec.UNSET else write_duration(value) for value in values]
 
 
 def _is_exact(path: Sequence[str], *values: Any) -> bool | None:

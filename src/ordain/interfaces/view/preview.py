@@ -26,17 +26,18 @@ from ordain.core.plan.graph import needs_of
 from ordain.core.plan.model import Action, Budget, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.plan.refs import literal, references
 from ordain.core.plan.tool import HANDLER, action_kind
-from ordain.core.plan.value import PlanId, StepId
+from ordain.core.plan.value import StepId
 from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
 from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.file_diff import is_whole
-from ordain.core.report.report import Review, Since, StepReport
+from ordain.core.report.report import Review, StepReport
 from ordain.core.report.simulation import SimulatedStep
 from ordain.core.run.step_event import StepState
 from ordain.core.text.confusable import ascii_hosts
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
+from ordain.interfaces.view.diff import since_lines
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import Style, instant, problem_lines, who
 from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
@@ -116,17 +117,10 @@ def _history_lines(review: Review, style: Style) -> Iterator[str]:
         yield from (f"    {visible(line)}" for line in one.feedback.splitlines())
         for about, text in one.comments.items():
             yield f"    about {visible(about)}: {visible(' '.join(text.split()))}"
-    if review.since is not None:
-        yield ""
-        yield from _since_lines(review.since, review.plan_id, style)
-
-
-def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
-    yield f"  {style.bold('Since this document was approved last')} ({instant(since.approved_at)}):"
-    for concern in since.concerns:
-        yield f"    {style.bad('!')} {visible(concern)}"
-    yield f"    {visible(since.summary)}"
-    yield f"    → ordain diff {short_id(since.plan_id)} {short_id(plan_id)}"
+    for since in (review.since, review.since_rejected):
+        if since is not None:
+            yield ""
+            yield from since_lines(since, review.plan_id, style)
 
 
 Diffs = Mapping[str, tuple[str, ...]]

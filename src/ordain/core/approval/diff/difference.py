@@ -18,6 +18,9 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import PlanId, StepId
 from ordain.core.policy.settings import DEFAULTS, Settings
 
+ALIKE_MIN = 3
+"""So many changes that are the same are told once."""
+
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One of two plans that are compared, and where it is from: a stored lineage, a document, or both."""
@@ -118,6 +121,20 @@ def summary(found: PlanDifference) -> str:
     said = ", ".join(f"{count} step{'s' * (count != 1)} {word}" for count, word in counts if count)
     fields = f"; {len(found.fields)} of the plan's own fields changed" if found.fields else ""
     return f"In all: {said or 'no step is different'}{fields}."
+
+
+def concern_words(found: Sequence[Concern]) -> tuple[tuple[str, str], ...]:
+    """Concerns as kind and sentence; what is said of many steps is said once, with their number."""
+    alike: dict[tuple[str, str], list[Concern]] = {}
+    for one in found:
+        alike.setdefault((one.kind, one.detail.replace(f"`{one.step}`", "`…`")), []).append(one)
+    told = []
+    for (kind, _), ones in alike.items():
+        if len(ones) < ALIKE_MIN:
+            told += [(kind, one.detail) for one in ones]
+        else:
+            told.append((kind, f"{ones[0].detail} The same holds for {len(ones) - 1:,} other steps."))
+    return tuple(told)
 
 
 def _plans(old: Plan, new: Plan) -> PlanDifference:
