@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 from ordain.adapters.process.shell_text import ShellText
@@ -15,7 +15,7 @@ from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.locate import configuration, git_head, read_regular
 from ordain.adapters.workspace.operand import PatternLook, contents, operand_path, operand_pattern
 from ordain.adapters.workspace.secret import KnownSecrets
-from ordain.core.lint.path import handed_files, wanted_files, written_places
+from ordain.core.lint.path import edits, handed_files, wanted_files, written_places
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.model import Plan
@@ -37,6 +37,9 @@ from ordain.core.text.pattern import WILD, PathPattern, normal, plain_part
 from ordain.core.text.problem import Refused, refuse
 from ordain.core.text.schema import patterns
 
+EDITS_MAX = 200
+EDITED_BYTES_MAX = 1 << 20
+"""How many edits, and how much of a file, are looked at beforehand."""
 ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
 
@@ -183,6 +186,7 @@ class DirectoryWorkspace:
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=missing,
             new_writes=self._new_writes(survey, tools),
+            edits=self._edits(survey, settings.secret_files),
             unhanded=unhanded,
             secret_reads=secret_reads,
             secrets=self._secrets.known(secret_variables(settings), settings.secret_files)[0],
@@ -195,6 +199,21 @@ class DirectoryWorkspace:
             return frozenset()
         wanted = written_places(survey, Facts(tools=tools))
         return frozenset(path for path in wanted if path_fault(path) is None and not self._there(path))
+
+    def _edits(self, survey: Survey, secret_files: Sequence[str]) -> dict[tuple[str, str], int]:
+        """How often the texts that steps replace occur in their files, as far as agents may see those."""
+        found: dict[tuple[str, str], int] = {}
+        files: dict[str, bytes | None] = {}
+        for _, path, old in islice(edits(survey), EDITS_MAX):
+            if path not in files:
+                files[path] = None
+                with contextlib.suppress(Refused):
+                    text, size = self.beginning(path, EDITED_BYTES_MAX, secret_files)
+                    files[path] = text if size <= EDITED_BYTES_MAX and handed_fault(path) is None else None
+            text_now = files[path]
+            if text_now is not None and old:
+                found[path, old] = text_now.count(old.encode("utf-8", "replace"))
+        return found
 
     def _unhanded(self, paths: Collection[str], secret_files: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
         """Which of these files cannot be put before an agent as they are, and why; and which hold secrets."""

@@ -242,6 +242,36 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 yield blame_step(step.id, "E_READS_MISSING", detail, hint)
 
 
+def edits(survey: Survey) -> Iterator[tuple[Step, str, str]]:
+    """The steps that edit a file, with its path and the text to replace, where both are written out."""
+    for step, call in survey.calls:
+        path, old = call.args.get("path"), call.args.get("old")
+        if call.tool != "edit_file" or step.worktree or not isinstance(path, str) or not isinstance(old, str):
+            continue
+        if _plain(path) and "${" not in old:
+            yield step, path, old
+
+
+def edits_fit(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """The text that an edit replaces is found once, unless a step before may change the file."""
+    if all(count == 1 for count in facts.edits.values()):
+        return
+    writers = _writers(survey, facts, directories=True)
+    opaque = {id(scope): scope.order.mask(_unbounded(scope)) for scope in survey.scopes}
+    for step, path, old in edits(survey):
+        count, scope = facts.edits.get((path, old), 1), survey.scope_of(step)
+        if count == 1 or scope.depth or step.id in scope.fallbacks:
+            continue
+        before = (writer for writer in writers.of(folded(path)) if survey.scope_of(writer) is scope)
+        if scope.order.after_any(opaque[id(scope)], step.id) or any(
+            scope.order.before(writer.id, step.id) for writer in before
+        ):
+            continue  # not known yet
+        detail = f"`{step.id}` replaces a text that occurs {count:,} times in `{path}`, not once: the edit would fail."
+        hint = "Copy it exactly as it is in the file." if not count else "Take in lines around it, so that it is one."
+        yield blame_step(step.id, "W_EDIT_TEXT", detail, hint)
+
+
 def _unbounded(scope: Scope) -> list[str]:
     """The steps that may write whatever they like: commands, agents, actions of others, unless they say what they
     write."""

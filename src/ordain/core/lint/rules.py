@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = (
     *(tools.sizes, tools.variables),
     *(agents.named, agents.known, agents.startable, agents.used, agents.workflows, agents.unverified, agents.budget),
     *(paths.read_kinds, paths.beneath, paths.protecting, paths.reads_there, paths.topics_there, paths.writes_apart),
-    paths.protected_apart,
+    *(paths.edits_fit, paths.protected_apart),
     content.no_secrets,
     *(contract.command_syntax, contract.contract_syntax, contract.contract_status, contract.contract_output),
     *(contract.contract_proof, contract.contract_vacuous, contract.contract_negated, contract.contract_pipe),
@@ -47,7 +47,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
         *(reference.known, reference.comes_before, reference.completed_known, reference.reads_known),
         *(reference.may_be_missing, reference.expressions, reference.data_order),
         *(agents.named, agents.used, agents.budget),
-        *(paths.reads_there, paths.writes_apart, paths.protected_apart),
+        *(paths.reads_there, paths.edits_fit, paths.writes_apart, paths.protected_apart),
         contract.contract_missing_program,
     )
 )

@@ -337,6 +337,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Where steps write and nothing is yet."""
     missing_files: frozenset[str] = frozenset()
     """Paths that steps read and that are not here."""
+    edits: Mapping[tuple[str, str], int] = {}
+    """Path and text that a step replaces → how often it occurs in the file now. What may not be looked into is left
+    out."""
     unhanded: Mapping[str, str] = {}
     """Paths that tasks read and that are there, but cannot be put before an agent as they are → why."""
     secret_reads: frozenset[str] = frozenset()
