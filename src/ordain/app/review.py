@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from ordain.core.approval.approval import Principal
-from ordain.core.approval.diff.difference import PlanDifference, Side, concern_words, difference, summary
+from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
 from ordain.core.lineage.lineage import PlanState, Rejection
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
@@ -28,7 +28,7 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.file_diff import BYTES_MAX, file_diffs
-from ordain.core.report.report import Review, RunReport, Since
+from ordain.core.report.report import Review, RunReport
 from ordain.core.text.path import handed_fault, path_fault
 from ordain.core.text.problem import Place, Problem, Refused, Severity
 from ordain.documents.document import Document

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from ordain.core.approval.approval import Base, Principal
-from ordain.core.approval.diff.difference import PlanDifference
+from ordain.core.approval.diff.difference import Since
 from ordain.core.lineage.decision import Question, questions
 from ordain.core.lineage.lineage import Rejection
 from ordain.core.plan.actions.task import Task
@@ -52,19 +52,6 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def good(self) -> bool:
         return self.plan_id is not None and all(problem.code.startswith("W_") for problem in self.problems)
-
-
-class Since(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since the plan that a person approved, or rejected, last from the same document; the most dangerous
-    first."""
-
-    plan_id: PlanId
-    approved_at: Instant | None = None
-    rejected_at: Instant | None = None
-    concerns: tuple[str, ...]
-    summary: str
-    changes: PlanDifference
-    """Every field that differs, with its old and new value."""
 
 
 class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):

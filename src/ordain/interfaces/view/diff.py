@@ -22,6 +22,7 @@ from ordain.core.approval.diff.difference import (
     PlacedStep,
     PlanDifference,
     Side,
+    Since,
     StepsDifference,
     concern_words,
     summary,
@@ -29,7 +30,6 @@ from ordain.core.approval.diff.difference import (
 from ordain.core.plan.canonical import plan_hash, short_id
 from ordain.core.plan.value import PlanId
 from ordain.core.plan.words import write_duration
-from ordain.core.report.report import Since
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.result import picked
 from ordain.interfaces.view.run import Style, instant

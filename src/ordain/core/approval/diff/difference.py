@@ -15,7 +15,7 @@ from ordain.core.approval.diff.concern import Concern, concerns
 from ordain.core.approval.diff.pairing import StepPair, pair
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.tool import ToolDefinition
-from ordain.core.plan.value import PlanId, StepId
+from ordain.core.plan.value import Instant, PlanId, StepId
 from ordain.core.policy.settings import DEFAULTS, Settings
 
 ALIKE_MIN = 3
@@ -105,6 +105,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     old: Side
     new: Side
     difference: Difference
+
+
+class Since(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed since the plan that a person approved, or rejected, last from the same document; the most dangerous
+    first."""
+
+    plan_id: PlanId
+    approved_at: Instant | None = None
+    rejected_at: Instant | None = None
+    concerns: tuple[str, ...]
+    summary: str
+    changes: PlanDifference
+    """Every field that differs, with its old and new value."""
 
 
 def difference(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition], settings: Settings = DEFAULTS) -> Difference:
