@@ -231,7 +231,11 @@ class Life:
         question = self.random.choice(report.questions)
         attempt = self.world.shadow.steps[question.step].attempts
         untrue = "did-not" if self.world.happened(question.step, attempt) else "happened"
-        words = {choice.word: ANSWERS[choice.word] for choice in question.choices if choice.word != untrue}
+        words = {
+            choice.word: ANSWERS[choice.word]
+            for choice in question.choices
+            if choice.word in ANSWERS and choice.word != untrue
+        }
         if self.patience == 0 and "retry" in words:
             del words["retry"]
         word = self._draw(words)
