@@ -380,7 +380,7 @@ def test_many_costly_texts_are_left_to_bash_and_bash_is_asked_so_often_only(monk
     monkeypatch.setattr(module, "ASKED_MAX", 30)
     asked = []
     really = subprocess.run
-    monkeypatch.setattr(module.subprocess, "run", lambda *words, **how: asked.append(words) or really(*words, **how))
+    monkeypatch.setattr(subprocess, "run", lambda *words, **how: asked.append(words) or really(*words, **how))
     reader = ShellText()
     assert reader.read("a || true")[0] is not None
     for number in range(40):
