@@ -115,7 +115,7 @@ class CheckedLife:
                 word = "happened" if self.times(step) else "did-not"
                 assert site.run("answer", item, word).status in (0, 3, 130)
             assert all(self.times(step) <= 1 for step in STEPS), self.effects.read_text()
-            if told.status == 0:
+            if any(run.finished for run in self.look().runs):  # whoever carried it out may have died after that
                 self._ended()
                 return self.counted
         raise AssertionError(f"seed {seed}: it never ended")
