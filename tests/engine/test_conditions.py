@@ -108,7 +108,7 @@ def test_a_step_begins_only_where_its_precondition_holds(steps: list[Step], cond
         assert life.world.effects[-1] == "guarded"
     else:
         life.expect(guarded="failed")
-        assert evidence(life, "guarded") == ("F_PRECONDITION", f"not begun: {why}")
+        assert evidence(life, "guarded") == ("F_PRECONDITION", f"not started: {why}")
         assert "guarded" not in life.world.effects
 
 
@@ -235,7 +235,7 @@ def test_conditions_about_panes_ask_whoever_knows_them(condition: Precondition, 
     life.panes.matching.add(("ready", 3))
     life.approve().run().expect(guarded="passed" if why is None else "failed")
     if why is not None:
-        assert evidence(life, "guarded") == ("F_PRECONDITION", f"not begun: {why}")
+        assert evidence(life, "guarded") == ("F_PRECONDITION", f"not started: {why}")
 
 
 @pytest.mark.parametrize("of_plan", [False, True])

@@ -350,7 +350,7 @@ def test_what_passed_and_still_holds_is_kept_and_what_follows_from_the_rest_is_r
     again(life)
     assert (life.status(), kept(life), begun(life)) == ("completed", ["a", "d"], ["b", "c"])
     assert life.report is not None and life.report.rerun_of == first
-    assert "kept from the run before: contract held" in life.report.steps[0].evidence
+    assert "kept from the earlier run: contract held" in life.report.steps[0].evidence
 
 
 def test_what_holds_no_longer_is_run_again():
@@ -366,7 +366,7 @@ def test_from_a_step_on_everything_is_run_again_and_what_passed_before_is_kept()
     again(life, "c")
     assert (life.status(), kept(life), begun(life)) == ("completed", ["a", "b", "d"], ["c"])
     assert life.report is not None
-    assert life.report.steps[1].evidence == "kept from the run before, where it passed; not looked at again"
+    assert life.report.steps[1].evidence == "kept from the earlier run, where it passed; not checked again"
 
 
 def test_a_run_that_failed_goes_on_from_where_it_failed_and_keys_stay_the_same():

@@ -219,7 +219,7 @@ def test_a_long_result_is_kept_whole_as_an_artifact(size):
     long = size > OUTPUT_BYTES_MAX
     assert (kept(life), artifact(life)) == ((None, text.encode()) if long else (text.encode(), None))
     assert life.report is not None
-    assert life.report.steps[0].evidence == "result seen by the harness"
+    assert life.report.steps[0].evidence == "result observed by Ordain"
 
 
 @pytest.mark.parametrize(("size", "room"), [(ARTIFACT_BYTES_MAX + 1, True), (3_000_000, False)])
@@ -237,7 +237,7 @@ def test_of_what_is_not_kept_whole_the_end_is_and_all_of_it_is_committed_to(size
     assert (b"\1" * 32).hex() not in str(seen)
     assert life.report is not None
     want = "" if room else ", for want of room"
-    said = f"result seen by the harness; only the last 1 MiB of its {size:,} bytes are kept{want}"
+    said = f"result observed by Ordain; only the last 1 MiB of its {size:,} bytes are kept{want}"
     assert life.report.steps[0].evidence == said
 
 
@@ -316,7 +316,7 @@ def test_the_same_is_said_of_a_command_and_of_a_step_with_a_contract():
     life = Scenario(step("a"), step("b", contract="look")).script(a=long, b=long).approve().run()
     assert life.report is not None
     assert [one.evidence for one in life.report.steps] == [
-        "exit status 0, seen by the harness; only the last 1 MiB of its 5,000,000 bytes are kept",
+        "exit status 0, observed by Ordain; only the last 1 MiB of its 5,000,000 bytes are kept",
         "contract held (exit status 0); only the last 1 MiB of its 5,000,000 bytes are kept",
     ]
 

@@ -308,7 +308,7 @@ def test_a_crash_leaves_no_image_of_memory(workspace: Path) -> None:
 
 LIES = r"""
 printf 'exit_code=0\nOK (3 tests)\n{"type":"attempt_ended","outcome":{"exit_code":0},"to":"passed"}\n'
-printf '\033[2J\033[1;1H\033]0;passed\007  1. passed  s1   exit status 0, seen by the harness\r\n'
+printf '\033[2J\033[1;1H\033]0;passed\007  1. passed  s1   exit status 0, observed by Ordain\r\n'
 printf '\n'"\"}]},{\"seq\":99,\"type\":\"run_finished\",\"status\":\"completed\"}\n"
 exit 1
 """

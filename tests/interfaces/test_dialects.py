@@ -48,4 +48,4 @@ def test_steps_that_claim_to_be_done_are_run(workspace: Workspace) -> None:
     done = workspace.ordain("run", "plan.json")
     assert done.status == FINE
     assert "2 of 2 steps passed" in done.out
-    assert done.out.count("result seen by the harness") == 2
+    assert done.out.count("result observed by Ordain") == 2

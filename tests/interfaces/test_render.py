@@ -187,14 +187,14 @@ def run(status: str, *steps: StepReport, questions: tuple[Question, ...] = ()) -
     )
 
 
-READ = reported(1, StepState.PASSED, "result seen by the harness", duration_ms=12)
+READ = reported(1, StepState.PASSED, "result observed by Ordain", duration_ms=12)
 WROTE = reported(2, StepState.PASSED, "contract held (exit status 0)", duration_ms=1_250, attempts=3)
 
 COMPLETED = run(
     "completed",
     READ,
     WROTE,
-    reported(3, StepState.PASSED, "exit status 0, seen by the harness", duration_ms=90_000),
+    reported(3, StepState.PASSED, "exit status 0, observed by Ordain", duration_ms=90_000),
     reported(4, StepState.PASSED, "unverified: kim said so (happened)", unverified=True, decided_by="kim"),
 )
 
@@ -248,7 +248,7 @@ MANY = run(
     "failed",
     *(
         replace(
-            reported(1, StepState.PASSED, "exit status 0, seen by the harness", duration_ms=10 * number),
+            reported(1, StepState.PASSED, "exit status 0, observed by Ordain", duration_ms=10 * number),
             number=number,
             id=StepId(f"shard-{number}"),
         )

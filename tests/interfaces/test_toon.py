@@ -73,7 +73,7 @@ def test_a_run_is_one_table_without_its_events(workspace: Workspace) -> None:
     made = table(done)
     assert done.out.splitlines()[-2:] == [
         "steps[1]{number,id,state,attempts,duration_ms,error,evidence,description}:",
-        f"  1,read-it,passed,1,{made['steps'][0]['duration_ms']},null,result seen by the harness,Read it",
+        f"  1,read-it,passed,1,{made['steps'][0]['duration_ms']},null,result observed by Ordain,Read it",
     ]
     assert (made["status"], made["run_id"][:4]) == ("success", "RUN-")
 

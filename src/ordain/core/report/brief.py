@@ -228,7 +228,7 @@ def _result(one: Try) -> str:
         status = f", exit status {evidence.exit_code}" if evidence.exit_code is not None else ""
         return f"contract {evidence.verdict.value}{status}"
     if outcome is None:
-        return one.how or "nobody saw its end"
+        return one.how or "its end was not recorded"
     if outcome.error == AGENT_CANNOT:
         return "who did it says that it cannot be done"  # why is their own words, which stand in a fence
     return outcome.detail or outcome.error or "it ended; nothing was verified"

@@ -505,7 +505,7 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
             if record.decided_by is not None and evidence is None and outcome is not None:
                 return f"answered by {record.decided_by}: {_line(outcome.output_tail)}"
             if evidence is not None:
-                again = "kept from the run before: " if record.kept else ""
+                again = "kept from the earlier run: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
                 held += f", done by {record.decided_by}" if record.agent and record.how == DONE else ""
                 held += _cut(outcome)
@@ -513,10 +513,10 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
                     return f"{held}, after it had failed and {record.fell_back}"
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
             if record.kept:
-                return "kept from the run before, where it passed; not looked at again"
+                return "kept from the earlier run, where it passed; not checked again"
             if outcome is not None and outcome.exit_code is not None:
-                return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
-            return gathered or f"result seen by the harness{_cut(outcome)}"
+                return f"exit status {outcome.exit_code}, observed by Ordain{_cut(outcome)}"
+            return gathered or f"result observed by Ordain{_cut(outcome)}"
         case StepState.SKIPPED if record.denied:
             return f"denied by {record.decided_by}{remark}"
         case StepState.SKIPPED if record.decided_by is not None and record.how == SKIP:
@@ -524,13 +524,13 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
         case StepState.SKIPPED if record.condition_false:
             return "its condition was false"
         case StepState.FAILED if record.decided_by is not None and record.how == ABORT:
-            return f"given up by {record.decided_by}{remark}"
+            return f"aborted by {record.decided_by}{remark}"
         case StepState.ESCALATED if record.asked is not None:
-            return f"not begun: {record.asked.reason}"
+            return f"not started: {record.asked.reason}"
         case StepState.FAILED | StepState.ESCALATED | StepState.SKIPPED | StepState.PENDING:
             after = f"; {record.fell_back}" if record.fell_back else ""
             if record.broken is not None:
-                return f"not begun: {record.broken.detail}{after}"
+                return f"not started: {record.broken.detail}{after}"
             seen = outcome.detail if outcome is not None else ""
             if evidence is not None:
                 # After a fallback, what went wrong first is what a reader wants to know.

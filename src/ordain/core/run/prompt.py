@@ -196,7 +196,7 @@ def _in_short(one: Try) -> str:
         said.append(f"the check was {one.evidence.verdict.value}{f' ({why})' if why else ''}")
     if one.how:
         said.append(f"it was said: {one_line(one.how)}")
-    return ("; ".join(said) or "nobody saw its end") + "."
+    return ("; ".join(said) or "its end was not recorded") + "."
 
 
 def _tools(setting: Setting) -> str:

@@ -217,7 +217,7 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
     record = state.steps[step_id]
     match record.state:
         case StepState.IN_DOUBT:
-            return "in doubt: it was begun, and nobody saw it end"
+            return "in doubt: it started, and its end was not recorded"
         case StepState.ESCALATED:
             return "waits for a person's decision"
         case StepState.WAITING if record.gathers:
@@ -434,7 +434,7 @@ def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition])
         case EffectClass.CHECKABLE:
             settle, reason = Settlement.PERSON, "no contract can tell whether it happened"
         case EffectClass.OPAQUE:
-            settle, reason = Settlement.PERSON, "nobody can tell from outside whether it happened"
+            settle, reason = Settlement.PERSON, "Ordain cannot determine whether this took effect"
         case effect:
             assert_never(effect)
     if settle is Settlement.PERSON and happened_check(step, tools) is not None:

@@ -76,7 +76,7 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             return _settled(f"{style.dim('–')} {event.step}: skipped, its condition is false")
         case PreconditionBroken():
             return _notable(
-                f"{style.bad('✗')} {event.step}: not begun: {visible(event.detail)}{_then(recorded, event)}"
+                f"{style.bad('✗')} {event.step}: not started: {visible(event.detail)}{_then(recorded, event)}"
             )
         case StepApprovalAsked():
             return _notable(f"{style.warn('?')} {event.step}: may it be done? {visible(event.reason)}")

@@ -24,7 +24,7 @@ _HOUR_MS = 3_600_000
 
 def context_lines(question: Question, now: Instant, style: Style) -> Iterator[str]:
     """What is asked, what was tried, what the choices are, how long it has waited and what waits behind it."""
-    yield f"{style.warn('A person is asked:')} {visible(question.text)}"
+    yield f"{style.warn('A person must decide:')} {visible(question.text)}"
     attempt = f", attempt {question.attempt}" if question.attempt else ""
     yield f"  {style.dim(f'{question.item}{attempt}, {question.kind}')}"
     about = []
@@ -113,7 +113,7 @@ def _try(one: Try) -> str:
         status = f"exit status {outcome.exit_code}" if outcome.exit_code is not None else "it ended"
         said.append(f"{outcome.error} {outcome.detail}" if outcome.error is not None else outcome.detail or status)
     else:
-        said.append("nobody saw it end")
+        said.append("its end was not recorded")
     if evidence is not None:
         said.append(f"verdict {evidence.verdict.value}" + (f": {evidence.detail}" if evidence.detail else ""))
     if one.decided_by is not None:

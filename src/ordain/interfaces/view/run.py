@@ -138,7 +138,7 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield f"  {len(report.steps) - len(steps):,} more, each by its name: ordain show {report.run_id}"
     for question in report.questions:
         yield ""
-        yield f"  {style.warn('A person is asked:')} {visible(question.text)}"
+        yield f"  {style.warn('A person must decide:')} {visible(question.text)}"
         if question.detail:
             yield f"    {visible(question.detail)}"
         if question.form is not None:
