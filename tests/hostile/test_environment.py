@@ -353,7 +353,7 @@ def test_what_is_unusual_is_shown_first_and_told_to_robots(
     assert "an empty part" in rest and "HOME is " in rest and "MAKEFLAGS changes" in rest and "GIT_AUTHOR_NAME" in rest
     assert "0123456789" not in json.dumps(told) and "environment" not in told["base"]
     shown = workspace.ordain("show", "small.plan.md").out
-    assert shown.index("! PATH has") < shown.index("Steps:")
+    assert shown.index("unusual environment") < shown.index("Steps:") < shown.index("! PATH has")
 
 
 def test_a_secret_is_sealed_and_never_recorded(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -423,7 +423,7 @@ def test_an_answer_to_a_question_that_was_not_seen_is_typed_once_more(workspace:
 def test_abort_ends_the_run_at_once(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
     done = workspace.at_terminal("answer", f"{run}/fetch", "abort")
-    assert (done.status, "given up by" in done.out, workspace.effects()) == (FAILED, True, ["tried"])
+    assert (done.status, "aborted by" in done.out, workspace.effects()) == (FAILED, True, ["tried"])
 
 
 def test_what_was_typed_before_the_question_is_no_answer(workspace: Workspace):

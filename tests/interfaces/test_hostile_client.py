@@ -258,9 +258,9 @@ def test_a_person_sees_who_proposed_a_plan_before_they_say_yes(workspace: Worksp
     with RpcClient(workspace.path, extensions=()) as client:
         plan = proposed(client)
     words = f'{getpass.getuser()} (mcp, calls itself "test 1")'
-    assert f"  By:      {words}\n" in workspace.ordain("show", plan).out
+    assert f", by {words}\n" in workspace.ordain("show", plan).out
     assert f"proposed by {words}" in workspace.ordain("inbox").out
-    assert f"  By:      {words}" in workspace.at_terminal("approve", plan, answers=[("Type yes", "no")]).out
+    assert f", by {words}" in workspace.at_terminal("approve", plan, answers=[("Type yes", "no")]).out
     assert json.loads(workspace.ordain("robot", "show", plan).out)["data"]["proposer"]["agent"] == "test 1"
 
 

@@ -42,7 +42,7 @@ def test_json_list(workspace: Workspace):
 
 
 def test_json_inbox(workspace: Workspace):
-    assert answered(workspace.ordain("inbox", "--json")) == {"items": [], "signals": []}
+    assert answered(workspace.ordain("inbox", "--json")) == {"items": [], "signals": [], "notes": []}
     workspace.prepared("small.plan.md")
     workspace.prepared("look.plan.md")  # needs nobody
     run, _ = workspace.started("asks.plan.md")

@@ -66,7 +66,7 @@ _GROUPS: Sections = {
         "approver": ("cmd_approve", "Manage keys that sign approvals: enroll, list, revoke."),
         "audit": ("cmd_audit", "Verify, export, back up, restore or rebuild the ledger."),
         "explain": ("cmd_workspace", "Explain a problem code, or a word of Ordain's."),
-        "completion": ("cmd_completion", "Complete commands, plans, runs and steps in bash, zsh or fish."),
+        "completion": ("cmd_completion", "Print what completes commands, plans, runs and steps in bash, zsh or fish."),
     },
     "For programs and agents": {
         "robot": ("cmd_robot", "Run any verb for a program: one JSON document. Alone, list the verbs."),
