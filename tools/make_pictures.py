@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import html
 import os
+import pwd
 import random
 import re
 import shlex
@@ -88,7 +89,46 @@ CHANGED = (
     .replace("bash -n greet.sh", "bash greet.sh --self-test")
     .replace("**On failure:** escalate", "**On failure:** continue")
 )
+MIGRATE = """\
+# Move payments to the new cluster
+
+## Steps
+
+### 1. Point the service at the new host
+
+**id:** point
+**tool:** edit_file
+**args:**
+```yaml
+path: service.env
+old: "db-old.internal"
+new: "db-new.internal"
+```
+**contract:** grep -x DB_HOST=db-new.internal service.env
+
+### 2. Test it
+
+**id:** test
+**run:** make test
+**contract:** grep -qx passed report.txt
+
+### 3. Deploy it
+
+**id:** deploy
+**run:** kubectl --context staging apply -f service.yaml
+
+### 4. Clean up
+
+**id:** clean
+**run:** timeout 60 kubectl --context prod delete namespace payments
+
+### 5. Push the change
+
+**id:** push
+**run:** git push --force-with-lease origin main
+"""
 SHOTS = {
+    "review": "show migrate.plan.md",
     "show": "show release.plan.md",
     "graph": "show --graph release.plan.md",
     "diff": "diff release.plan.md changed.plan.md",
@@ -188,6 +228,10 @@ def main() -> None:
             ("release.plan.md", PLAN),
             ("changed.plan.md", CHANGED),
             ("build.plan.md", BUILD),
+            ("migrate.plan.md", MIGRATE),
+            ("service.env", "DB_HOST=db-old.internal\n"),
+            ("service.yaml", "kind: Deployment\n"),
+            ("Makefile", "test:\n\techo passed > report.txt\n"),
             ("VERSION", "1.0.0\n"),
             ("greet.sh", "echo hello\n"),
             ("CHANGES", "1.0.0\n"),
@@ -259,11 +303,11 @@ def _run_under_way(home: Path, workspace: Path) -> str:
     """What stands there while a run goes on, from the yes on."""
     command = "run build.plan.md"
     with _terminal(home, workspace, command) as terminal:
-        terminal.until("Type yes")
-        terminal.type("yes")
+        _, asked = terminal.until(r"short id \((\w+)\)")
+        terminal.type(asked[1])
         shown, _ = terminal.until(r"(?s)building docs.*building docs.*(?:ask|name)")
     shown = re.sub(r"RUN-[A-Z2-7]{16}", "RUN-Q5ZKL2VXCTN7AE4M", shown)
-    return f"\x1b[1m$ ordain {command}\x1b[0m\n  …\n" + shown[re.search(r"(?m)^.*Type yes", shown).start() :]  # type: ignore[union-attr]
+    return f"\x1b[1m$ ordain {command}\x1b[0m\n  …\n" + shown[re.search(r"(?m)^.*short id", shown).start() :]  # type: ignore[union-attr]
 
 
 class _Terminal:
@@ -289,7 +333,9 @@ class _Terminal:
 @contextlib.contextmanager
 def _terminal(home: Path, workspace: Path, command: str) -> Iterator[_Terminal]:
     tmux = ["tmux", "-u", "-S", str(home / f"socket-{command.split()[0]}{len(command)}"), "-f", "/dev/null"]
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "ORDAIN_HOME": str(home / "state"), "TERM": "xterm-256color"}
+    # The account's own home, for another is called unusual; what it configures stays out.
+    env = {"PATH": os.environ["PATH"], "HOME": pwd.getpwuid(os.getuid()).pw_dir, "XDG_CONFIG_HOME": str(home)}
+    env |= {"ORDAIN_HOME": str(home / "state"), "TERM": "xterm-256color"}
     env |= {"LC_ALL": "C.UTF-8", "SHELL": "/bin/sh", "PYTHONPATH": str(ROOT / "src")}
     ordain = shlex.join([sys.executable, "-m", "ordain"])
     shell = f"cd {shlex.quote(str(workspace))}; {ordain} {command}; sleep 60"
