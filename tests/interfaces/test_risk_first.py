@@ -248,3 +248,14 @@ def test_golden_screens(shop: Workspace, name: str):
     whole = [row for line in review_lines(review, Style(False)) for row in screen_rows(line, 100)]
     limit = {"5": 35, "30": 60}.get(name)
     assert limit is None or len(whole) <= limit, "\n".join(whole)
+
+
+def test_the_inbox_shows_the_risks_of_each_proposal_to_people_and_robots(workspace: Workspace) -> None:
+    for name, command in (("calm", "ls"), ("wild", "rm -rf ./data")):
+        workspace.write(f"{name}.plan.md", f"# A {name} plan\n\n1. `{command}`\n")
+        assert workspace.ordain("prepare", f"{name}.plan.md").status == 0
+    items = json.loads(workspace.ordain("inbox", "--json").out)["data"]["items"]
+    risks = {item["title"]: [one["kind"] for one in item["risks"]] for item in items}
+    assert "deletes" in risks["A wild plan"] and "deletes" not in risks["A calm plan"]
+    shown = workspace.ordain("inbox").out.partition("A wild plan")[2]
+    assert "! step 1 " in shown and shown.index("rm -rf ./data") < shown.index("→ ordain approve")

@@ -5,10 +5,13 @@ A verb returns a value or raises `Refused`; it prints nothing and asks nobody.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ordain.app.answers import answer_commands
 from ordain.app.proposals import Proposals
@@ -38,6 +41,7 @@ from ordain.core.report.report import (
     Review,
     ToldPrompt,
 )
+from ordain.core.report.risk import PlanRisk
 from ordain.core.run.event import Recorded
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Refused, Severity, refuse
@@ -54,6 +58,10 @@ from ordain.records.surroundings import Surroundings
 if TYPE_CHECKING:
     from ordain.app.prompt import Prompts
     from ordain.core.report.simulation import Simulation
+
+
+RISKS_SHOWN_MAX = 20
+"""How many proposals of an inbox are looked through for risks, the most dangerous first."""
 
 
 class PlanVerbs:
@@ -270,7 +278,14 @@ class PlanVerbs:
     def inbox(self) -> tuple[InboxItem, ...]:
         """Everything that waits for a person here, the most dangerous first."""
         items = [item for line in self.all(open_only=True) for item in _waiting(line, self._workspace.workspace_path)]
-        return tuple(sorted(items, key=lambda item: (-item.destructive, item.since)))
+        items.sort(key=lambda item: (-item.destructive, item.since))
+        proposals = [item for item in items if item.kind == "approval"][:RISKS_SHOWN_MAX]
+        return tuple(replace(item, risks=self._risks(item)) if item in proposals else item for item in items)
+
+    def _risks(self, item: InboxItem) -> tuple[PlanRisk, ...]:
+        with contextlib.suppress(Refused):  # what cannot be shown says so where it is approved
+            return self.review(item.plan_id).risks
+        return ()
 
     def notes(self) -> tuple[PlanNote, ...]:
         """Plans in prose that agents left their plan mode with."""

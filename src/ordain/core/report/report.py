@@ -266,6 +266,8 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
     question: Question | None = None
     """What is asked with all that is known about it, where a run asks."""
+    risks: tuple[PlanRisk, ...] = ()
+    """Of a plan that waits for approval, worst first."""
 
 
 class SignalAwaited(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from ordain.interfaces.view.next_command import after_item, after_line, from_any
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import context_lines, seen_lines
 from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
+from ordain.interfaces.view.risk import risk_lines
 from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, note_lines, run_lines
 from ordain.records.records import names_run
 
@@ -89,7 +90,8 @@ def _inbox_lines(session: Session, found: InboxResult, *, every: bool, verbose: 
         yield "Nothing waits for you."
     for item in found.items:
         seen = seen_lines(item.question) if item.question is not None and not verbose else ()
-        yield from inbox_lines(item, session.style, everywhere=every, seen=seen)
+        risks = risk_lines(item.risks, session.style) if item.risks else ()
+        yield from inbox_lines(item, session.style, everywhere=every, seen=[*risks, *seen])
         if verbose and item.question is not None:
             yield from (
                 f"    {line}" for line in context_lines(item.question, session.app.workspace.now(), session.style)
