@@ -24,12 +24,12 @@ def matrix(name: str) -> Counter[tuple[str, str]]:
     return found
 
 
-RECALL = {"corpus.jsonl": 0.98, "held_out.jsonl": 0.94, "fresh.jsonl": 0.98, "fresh_unread.jsonl": 0.98}
+RECALL = {"corpus.jsonl": 0.98, "held_out.jsonl": 0.98, "fresh.jsonl": 0.98, "fresh_unread.jsonl": 0.98}
 
 
 @pytest.mark.parametrize("name", RECALL)
 def test_what_is_dangerous_is_noticed_and_never_called_reading(name):
-    """The goal for lines that nobody read is 0.98 as well; the number may only rise."""
+    """The lines of `fresh_unread.jsonl` are the ones that nobody who works on the table has read."""
     found = matrix(name)
     risky = sum(count for (label, _), count in found.items() if label == "risky")
     assert found["risky", Risk.READS] == 0

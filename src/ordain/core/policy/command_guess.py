@@ -110,6 +110,7 @@ _SQL_IN_CODE = compile_later(
 
 # --- A whole line -----------------------------------------------------------------------------------------------------
 
+_SHELL = r"(?:ba|da|z|k|fi)?sh"
 _HERE = r"(?:\A|[;&|\n(){]|\bthen\b|\bdo\b)\s*"
 _NOTHING = r"(?::|true|cat /dev/null|echo -n|(?:echo|printf)\s+(?:''|\"\"))?"
 _LINE = (
@@ -119,6 +120,28 @@ _LINE = (
     (CommandFact.HIDDEN, compile_later(r"(\b(?:ba|da|z|k)?sh\b[^|;&\n]*<\s*<\()")),
     (CommandFact.HIDDEN, compile_later(r"((\w+)\s*\(\)\s*\{\s*\2\s*[|&])")),
     (
+        CommandFact.RUNS_DOWNLOADED,
+        compile_later(
+            rf"(\b(?:curl|wget|fetch|aria2c)\b[^|;&\n]*\|\s*(?:sudo\s+(?:-\S+\s+)*)?{_SHELL}\b"
+            rf"|(?:{_HERE}(?:\.|source)|\b{_SHELL})\s[^|;&\n]*<<<\s*[\"']?\$\((?:curl|wget)\b)"
+        ),
+    ),
+    (
+        CommandFact.HIDDEN,
+        compile_later(
+            r"(\b(?:\w*PAGER|\w*EDITOR|VISUAL|BROWSER|\w+_SSH(?:_COMMAND)?|\w*ASKPASS|LESSOPEN|\w+_ENV|\w+_RSH|GIT_EXTERNAL_DIFF|"
+            r"PROMPT_COMMAND|GIT_PROXY_COMMAND)=[\"'](?!(?:less|more|cat|vim?|nvim|nano|code|emacs|ssh|-+)[\s\"'])[^\"'\s]+\s)"
+        ),
+    ),
+    (
+        CommandFact.HIDDEN,
+        compile_later(
+            rf"([\"']{_SHELL}\s+-c\s|\b[gmn]?awk\b[^\n]*[\"'][^\n]*\|\s*getline|\bed\b[^|;&\n]*<<<\s*[\"']!"
+            r"|\bsed\s[^|;&\n]*?[\"']s(?P<by>[^\w\s])[^\"'\n]*(?P=by)[gip\d]*e[gip\d]*[\"'\s;])"
+        ),
+    ),
+    (CommandFact.PUBLISHES, compile_later(r"(\|\s*openssl\s+s_client\b)")),
+    (
         CommandFact.HIDDEN,
         compile_later(r"(\b(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|HISTFILE|HISTSIZE)=|\bunset\s+HISTFILE)"),
     ),
@@ -127,7 +150,10 @@ _LINE = (
 and forgotten histories hide."""
 
 
-_MAY_DO = compile_later(r"\bmv\s|[{>]|<\(|PATH=|PRELOAD|LIBRARIES|HIST")
+_MAY_DO = compile_later(
+    r"\bmv\s|[{>]|<\(|<<<|PATH=|PRELOAD|LIBRARIES|HIST|(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|OPEN|_[A-Z]+)=|\|\s*(?:sudo|\w*sh\b)|sh\s+-c"
+    r"|getline|s_client|\bsed\s"
+)
 
 
 def guesses_of_line(text: str) -> Iterator[FactNote]:
