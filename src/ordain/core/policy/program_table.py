@@ -175,24 +175,16 @@ def facts(text: str) -> tuple[CommandFact, ...]:
     return tuple(CommandFact(word) for word in text.split())
 
 
-_KEYS = frozenset(["does", "options", "operands", "when", "style", "examples", "transparent", "permuted", "downloads"])
+_KEYS = frozenset(
+    ["does", "options", "operands", "when", "style", "examples", "transparent", "permuted", "downloads", "runner"]
+)
 CALMING = ("!", "!!", "in_place")
+_EFFECTS = frozenset([*CommandFact, *CALMING])
 
 
 def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
     """An entry from its section; raises ValueError where it says what it cannot mean."""
-    unknown = said.keys() - {
-        "does",
-        "options",
-        "operands",
-        "when",
-        "style",
-        "examples",
-        "transparent",
-        "permuted",
-        "downloads",
-        "runner",
-    }
+    unknown = said.keys() - _KEYS
     if unknown:
         raise ValueError(f"no key `{min(unknown)}` is known here")
     words = said.get("style", "") == "words"
@@ -224,7 +216,7 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
             else:
                 by_operand[one] = more
         for token in more:
-            known = ROLES if token.endswith("@") else {*CommandFact, *CALMING}
+            known = ROLES if token.endswith("@") else _EFFECTS
             if token.removesuffix("@") not in known:
                 raise ValueError(f"`{token}` is no fact")
             if token.endswith("@"):
