@@ -28,7 +28,7 @@ settings.register_profile(
     deadline=None,
     database=None,
     derandomize=True,
-    max_examples=10,
+    max_examples=6,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile("often", settings.get_profile("ordain"), max_examples=30)

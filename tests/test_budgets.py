@@ -197,6 +197,7 @@ def test_nothing_changes_for_a_plan_without_a_budget():
     assert spent(life.report) == {"attempts": 3, "wall_clock_ms": 0}
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("word", ["extend", "unlimited", "abort"])
 def test_a_crash_anywhere_neither_loses_nor_doubles_the_question(word: str):
     steps = [step(name, idempotent=True) for name in "abcd"]

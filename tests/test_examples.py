@@ -386,6 +386,7 @@ def test_agents(tried: Try) -> None:
 # --- A whole release -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_release(tried: Try) -> None:
     done = tried("release/release.plan.md", part="minor", go="publish", publish="allow")
     done.ended()
@@ -478,6 +479,7 @@ PAGE = (EXAMPLES.parent / "docs/flow.md").read_text()
 PLANS = [text for _, text in re.findall(r"^(`{3,})(?:markdown|yaml)\n(.*?)^\1$", PAGE, re.DOTALL | re.MULTILINE)]
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("text", [pytest.param(text, id=text.partition("\n")[0]) for text in PLANS])
 def test_the_plans_of_the_page_are_carried_out(text: str, tmp_path: Path) -> None:
     shown = tmp_path / "page" / "shown.plan"

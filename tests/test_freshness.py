@@ -247,7 +247,7 @@ def wrong(site: Site, change: str, ended: str) -> list[str]:
     return [f"{what} ({ended})" for what in found]
 
 
-@pytest.mark.part(of=19)
+@pytest.mark.part(of=57)
 @pytest.mark.parametrize("offset", range(1, 9))
 @pytest.mark.parametrize("change", ["revoke", "deny", "edit", "swap"])
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: str(verb.__name__))

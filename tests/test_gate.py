@@ -586,6 +586,7 @@ BOUND: dict[str, tuple[Callable[[Scenario], Callable[[], None]], str]] = {
 }
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("with_key", [False, True])
 @pytest.mark.parametrize("what", BOUND)
 def test_each_bound_thing_changed_is_refused_and_the_same_approval_is_good_when_it_is_put_back(what, with_key):
@@ -1118,6 +1119,7 @@ def test_of_all_who_commit_one_approval_at_once_one_starts_its_run(tmp_path, thr
     assert set(outcomes) == {"E_APPROVAL_SPENT"} and len(shell.calls) == 1
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("threads", [False, True])
 def test_no_decision_is_lost_when_all_are_made_at_once(tmp_path, threads):
     """Two prepare, two approve, one rejects, one commits, over and over: what was answered `done` is recorded, and

@@ -79,6 +79,7 @@ def test_lint_finds_nothing_wrong_with_a_good_contract(contract: str, tmp_path: 
     assert codes(plan_with(contract), tmp_path) == set()
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("contract", [contract for contract, _ in contracts("good")])
 def test_a_good_contract_does_not_hold_where_nothing_was_done(contract: str, tmp_path: Path) -> None:
     done = subprocess.run(

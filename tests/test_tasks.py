@@ -315,6 +315,7 @@ def test_a_persons_words_come_with_every_try_after_them_and_all_of_them_are_prom
     sound(life)
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(("policy", "state"), [(Abort(), "failed"), (Continue(), "failed"), (Skip(), "skipped")])
 def test_what_the_policy_gave_up_is_not_put_down_to_who_settled_a_doubt(policy: FailurePolicy, state: str) -> None:
     for boundary in range(1, 24):

@@ -1075,6 +1075,7 @@ def test_a_changed_file_is_found(ledger_file: Path) -> None:
     assert status == 1 and "chain: lineage/" in out and "table: workspace" in out
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"SQLite format 3\0", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_ledger_is_called_that(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)

@@ -72,6 +72,7 @@ def marked() -> list[str]:
     return [mark for mark in marks if mark is not None and "/RUN-" in mark]
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("step", "error"),
     [

@@ -292,6 +292,7 @@ def test_what_is_not_written_whole_is_not_there(tmp_path, monkeypatch, call):
     create(tmp_path, "alice", PASSPHRASE, COST)
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("flip", [0x01, 0x20, 0x80])
 def test_a_change_of_any_byte_is_noticed(tmp_path, flip):
     for place in range(len(GOLDEN)):

@@ -958,6 +958,7 @@ def test_projections_are_what_the_events_add_up_to(path: Path) -> None:
         assert tables(path, *PROJECTIONS, "events") == written
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize(
     "statement",
     [

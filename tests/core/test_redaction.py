@@ -133,6 +133,7 @@ APART += ["\\\n", "\\\r\n  "]
 APART += ["\\E[31m", "^[[31m", "^[(B", "\\u00a0", "\\u202e", "\\xa0", "\\u001b]8;;x\\u0007", "\\udb40\\udd00"]
 
 
+@pytest.mark.part(of=7)
 @pytest.mark.parametrize("width", [1, 4, 7, 20])
 @pytest.mark.parametrize("apart", APART, ids=ascii)
 def test_a_secret_is_found_across_what_is_not_seen(apart, width):
@@ -412,7 +413,7 @@ def test_chunks_make_no_difference(output, sizes):
     assert in_chunks(REDACTOR, output, sizes) == REDACTOR.data(output)
 
 
-@pytest.mark.part(of=5)
+@pytest.mark.part(of=20)
 @pytest.mark.parametrize(
     "fragment", [PLAIN, SECRET, COLOURED, *(token for token, _ in TOKENS), f"https://{'u' * 150}:passpass@x"]
 )

@@ -18,7 +18,7 @@ def duration_s(tmp_path_factory):
     return undisturbed(tmp_path_factory.mktemp("undisturbed"))
 
 
-@pytest.mark.part(of=5)
+@pytest.mark.part(of=10)
 @pytest.mark.parametrize("seed", range(10))
 def test_killed_and_resumed(tmp_path, seed, duration_s):
     kill_and_resume(tmp_path, seed, duration_s)
@@ -40,6 +40,7 @@ def test_sweep(tmp_path, seed, duration_s):
     kill_and_resume(tmp_path, seed, duration_s)
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("wrong", ["first", "late"])
 def test_the_harness_notices_an_effect_that_should_not_be_there(tmp_path, wrong):
     """The negative control: what the sweep is there to find must make it fail."""
@@ -52,6 +53,7 @@ def test_the_harness_notices_an_effect_that_should_not_be_there(tmp_path, wrong)
         compare(victim, "doubled")
 
 
+@pytest.mark.slow
 def test_an_opaque_step_killed_in_flight_is_asked_about_and_its_processes_are_gone(tmp_path, monkeypatch):
     workspace = tmp_path / "ws"
     workspace.mkdir()
@@ -80,6 +82,7 @@ def test_an_opaque_step_killed_in_flight_is_asked_about_and_its_processes_are_go
     assert not (workspace / "sent").exists()
 
 
+@pytest.mark.slow
 def test_a_step_killed_while_it_waits_for_a_file_goes_on_without_a_doubt(tmp_path, monkeypatch):
     workspace = tmp_path / "ws"
     workspace.mkdir()

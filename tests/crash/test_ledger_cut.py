@@ -95,6 +95,7 @@ def test_a_log_cut_anywhere_leaves_a_whole_beginning(original: Original, tmp_pat
     assert set(sizes.values()) == set(range(ROUNDS + 1))
 
 
+@pytest.mark.slow
 def test_a_log_with_a_torn_sector_leaves_a_whole_beginning(original: Original, tmp_path: Path) -> None:
     torn = 0
     for start in range(0, len(original.log), max(512, len(original.log) // 60)):

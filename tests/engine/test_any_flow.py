@@ -120,6 +120,7 @@ def _quickly(policy: Any) -> Any:
     return replace(policy, initial_delay_ms=1, increment_ms=1) if isinstance(policy, Retry) else policy
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("seed", range(REAL))
 def test_any_plan_with_real_commands_and_a_real_ledger(tmp_path: Path, seed: int):
     random = Random(seed)

@@ -499,7 +499,7 @@ def test_the_hostile_life_goes_through_everything():
     finish(life)
 
 
-@pytest.mark.part(of=4)
+@pytest.mark.part(of=12)
 @pytest.mark.parametrize("first", range(1, boundaries() + 1))
 def test_stop_at_every_boundary(first):
     life = hostile().approve().crash_at(first).run()

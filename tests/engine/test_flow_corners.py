@@ -113,6 +113,7 @@ def test_what_must_hold_before_a_step_of_a_nested_plan_does_not_and_that_plan_en
     assert life.world.effects == ["c"]
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("claims", [True, False])
 @pytest.mark.parametrize("own", [Continue(), Abort()])
 def test_a_step_in_doubt_whose_plan_was_ended_is_not_begun_again(claims: bool, own: Any):

@@ -49,6 +49,7 @@ def events(life: Scenario, kind: type) -> list:
     return [event for _, event in life.history() if isinstance(event, kind)]
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("tier", [1, None])
 @pytest.mark.parametrize("own", [False, True])
 def test_killed_anywhere_an_effect_is_never_had_twice(tier, own):

@@ -296,7 +296,7 @@ def test_stop_at_every_boundary(first):
     assert life.world.effects.count("edit_file a.txt") == 1
 
 
-@pytest.mark.part(of=5)
+@pytest.mark.part(of=12)
 @pytest.mark.parametrize("second", range(1, boundaries() + 4, 2))
 def test_stop_again_during_recovery(second):
     for first in range(second % 3 + 3, boundaries(), 5):

@@ -216,6 +216,7 @@ def test_where_the_run_aborts_nobody_waits_any_more():
     life.expect(wait="cancelled", fails="failed")
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("idempotent", [None, True, False])
 def test_a_crash_at_any_boundary_leaves_no_doubt_about_a_wait(idempotent: bool | None):
     for boundary in range(1, 40):

@@ -87,6 +87,7 @@ OPAQUE = [
 ]
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(("tool", "args"), OPAQUE)
 def test_what_nobody_can_tell_is_done_once_or_asked_about(tool, args):
     """Killed at every boundary; a person who knows the truth answers."""

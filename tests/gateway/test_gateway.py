@@ -149,6 +149,7 @@ def test_a_server_that_is_killed_between_calls_is_not_missed(site: Site) -> None
         assert "isError" not in said
 
 
+@pytest.mark.slow
 def test_servers_that_cannot_be_started_are_told_of_and_the_others_serve(site: Site) -> None:
     table = '[tools.gone]\nmcp = ["/no/such/program"]\n[tools.dies]\nmcp = ["false"]\n'
     table += '[tools.talks]\nmcp = ["echo", "I am no server"]\n'

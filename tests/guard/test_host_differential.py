@@ -9,6 +9,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +24,8 @@ from tests.guard.reference import Lists
 from tests.words import EffectClass, Options, QuickGuard, Settings, ToolSource, answer_hook, denied_reason, is_control
 
 SEED = os.environ.get("ORDAIN_SEED", "20261116")
-WORLDS, CALLS = 250, 20
-"""Of 5,000 cases: settings, and calls under each of those."""
+PARTS, WORLDS, CALLS = 10, 25, 20
+"""Of 5,000 cases: parts, settings, and calls under each of those. `make test` takes one part."""
 ENTRIES = (
     *("reads", "repeatable", "checkable", "opaque", "destructive", "shell", "read_file", "list_files", "write_file"),
     *("edit_file", "claude-code", "claude-code:Write", "claude-code:WebFetch", "mail", "mail:send", "mcp__other__go"),
@@ -88,9 +89,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(tmp_path, Path(os.environ["HOME"]))
 
 
-def cases(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
+def cases(part: int, host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
     """What the model and the product say of each case; and the case, to be told where they differ."""
-    dice = random.Random(SEED)
+    dice = random.Random(f"{SEED}/{part}")
     mail = ToolSource(mcp=("mail-server",), effects={"search": EffectClass.READS})
 
     def some(most: int, odds: float = 1) -> tuple[str, ...]:
@@ -124,13 +125,15 @@ def test_the_model_can_be_read_at_once() -> None:
     assert sum(bool(line.strip()) for line in text.splitlines()) <= 40
 
 
-def test_nobody_disagrees(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.part(of=PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nobody_disagrees(part: int, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
-    for number, (wanted, found, told) in enumerate(cases(host, monkeypatch)):
-        assert found == wanted, f"ORDAIN_SEED={SEED}, case {number}: {told}"
+    for number, (wanted, found, told) in enumerate(cases(part, host, monkeypatch)):
+        assert found == wanted, f"ORDAIN_SEED={SEED}, part {part}, case {number}: {told}"
         seen[wanted] += 1
     assert seen.total() == WORLDS * CALLS
-    assert min(seen[one] for one in ("open", "guarded", "denied")) >= 200, seen
+    assert min(seen[one] for one in ("open", "guarded", "denied")) >= 10, seen
 
 
 def _as_named(_: str, named: str, *more: Any, **known: Any) -> host_tool.FoundPath:
@@ -162,4 +165,5 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 def test_a_product_that_breaks_a_rule_is_found(mutant: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     where, name, instead = MUTANTS[mutant]
     (monkeypatch.setitem if isinstance(where, dict) else monkeypatch.setattr)(where, name, instead)
-    assert any(found != wanted for wanted, found, _ in cases(host, monkeypatch))
+    compared = chain.from_iterable(cases(part, host, monkeypatch) for part in range(PARTS))
+    assert any(found != wanted for wanted, found, _ in compared)

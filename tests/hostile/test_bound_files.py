@@ -117,6 +117,7 @@ UNKNOWN = {
 }
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize("command", UNKNOWN.values(), ids=UNKNOWN.keys())
 @pytest.mark.parametrize("field", ["run", "contract"])
 def test_what_no_approval_is_bound_to_is_said(workspace: Workspace, command: str, field: str) -> None:
@@ -151,6 +152,7 @@ def test_a_file_that_appears_where_none_was_is_refused(workspace: Workspace) -> 
     assert codes(commit(workspace, plan)) == ["E_PLAN_STALE_BASE"] and ran(workspace) == ""
 
 
+@pytest.mark.slow
 def test_links_lead_to_what_is_bound_and_files_outside_are_bound_too(workspace: Workspace, tmp_path: Path) -> None:
     outside = tmp_path / "outside.sh"
     outside.write_text(DEPLOY)
@@ -201,6 +203,7 @@ def test_contracts_and_inputs_are_bound_too(workspace: Workspace, fields: list[s
     assert commit(workspace, plan)["data"]["status"] == "success"
 
 
+@pytest.mark.slow
 def test_arguments_of_a_program_and_nested_and_fallback_steps_are_bound_too(workspace: Workspace) -> None:
     def tool(*argv: str) -> dict[str, Any]:
         return {"type": "tool", "tool": "exec", "args": {"argv": list(argv)}}
@@ -268,6 +271,7 @@ def changed_between(workspace: Workspace, plan: str, change: Callable[[], None])
         return dict(json.loads(process.end().out))
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("policy", ["abort", "retry(3, 10ms)", "skip", "escalate"])
 def test_a_script_that_is_edited_between_steps_does_not_run(workspace: Workspace, policy: str) -> None:
     os.mkfifo(workspace.path / "go")

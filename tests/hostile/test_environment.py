@@ -269,6 +269,7 @@ def test_another_configuration_of_the_user_names_no_other_program(
     assert workspace.effects() == [] and not (tmp_path / "ran").exists()
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "HOME"])
 def test_where_nobody_approves_no_variable_names_another_program(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str

@@ -89,6 +89,7 @@ def test_what_was_taken_away_from_beside_the_events_is_found_by_both(
     assert told.status == 1 and "Chain: intact." in told.out
 
 
+@pytest.mark.slow
 def test_a_ledger_of_the_first_version_verifies_and_its_old_summaries_are_not_believed(workspace: Workspace) -> None:
     ledger = shelf_path(state_path(os.environ), workspace.path) / "ledger.db"
     ledger.parent.mkdir(parents=True, mode=0o700)

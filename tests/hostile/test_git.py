@@ -113,7 +113,7 @@ def payload_ran(workspace: Path) -> bool:
     return (workspace.parent / "payload").exists()
 
 
-@pytest.mark.part(of=4)
+@pytest.mark.part(of=12)
 @pytest.mark.parametrize("how", PLANTED)
 def test_what_a_step_plants_for_git_is_set_aside(workspace: Path, how: str) -> None:
     carried = run(workspace, PLANTED[how])
@@ -124,7 +124,7 @@ def test_what_a_step_plants_for_git_is_set_aside(workspace: Path, how: str) -> N
     assert not [path for path in workspace.rglob(".[gG][iI][tT]") if path.parent != workspace]
 
 
-@pytest.mark.part(of=4)
+@pytest.mark.part(of=12)
 @pytest.mark.parametrize("how", ENTRIES)
 def test_a_control_file_in_the_index_fails_the_step_and_the_index_is_put_back(workspace: Path, how: str) -> None:
     for name in ("mine", ".idea/known.xml"):
@@ -144,6 +144,7 @@ def test_another_work_tree_cannot_be_led_elsewhere(workspace: Path) -> None:
     assert not payload_ran(workspace)
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize(
     "command",
     [f"{EVIL} && git add evil", BY_WORKTREE, entry(".git/hooks/post-checkout"), PLANTED["a pick to go on with"]],
@@ -165,6 +166,7 @@ def test_repositories_that_were_there_stay_and_cannot_be_written(workspace: Path
     assert moved.outcomes[0].error == "F_CONTROL_FILE" and not payload_ran(workspace)
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("place", ["mirror.git", ".bare", "deep/down/plain"])
 def test_repositories_under_another_name_cannot_be_written(workspace: Path, place: str) -> None:
     git(workspace, "init", "-q", "--bare", place)

@@ -212,12 +212,14 @@ def test_it_counts_for_a_contract_too(workspace: Workspace) -> None:
     assert not (workspace.path / "proved").exists() and not (workspace.path / "written").exists()
 
 
+@pytest.mark.slow
 def test_other_settings_that_a_person_trusts_meanwhile_stop_nothing(workspace: Workspace) -> None:
     run = committed(workspace, WAITS)
     trust_meanwhile(workspace, '[policy]\ndeny = ["http_request"]\n')
     assert {step["state"] for step in steps_of(run).values()} == {"passed"}
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize(("deny", "error"), [(DENY, "F_POLICY_DENIED"), ('[policy]\ndeny = ["http_request"]\n', None)])
 def test_it_counts_for_a_run_that_is_resumed(workspace: Workspace, deny: str, error: str | None, killed: bool) -> None:
@@ -325,6 +327,7 @@ def test_of_an_output_that_an_older_version_recorded_only_the_redacted_end_is_sh
     app.let_go()
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("words", [("robot", "audit", "backup"), ("audit", "backup")])
 def test_a_backup_for_a_robot_or_a_script_has_no_exact_bytes(
     workspace: Workspace, told: str, tmp_path: Path, words: tuple[str, ...]

@@ -22,6 +22,7 @@ WAYS = {
 }
 
 
+@pytest.mark.part(of=7)
 @pytest.mark.parametrize("name", [".claude/settings.json", ".mcp.json"])
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_there_stays_as_it_is_however_a_step_writes(tmp_path: Path, name: str, way: str) -> None:

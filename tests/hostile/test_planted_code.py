@@ -286,6 +286,7 @@ def test_a_module_of_the_workspace_is_refused_without_its_digest(site: Site, mon
     assert "would be loaded from the workspace" in site.refused("actions.mine", python="mine:look")
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("edited", ["mine.py", "helper.py"])
 def test_a_tool_module_that_a_step_edited_is_never_run(site: Site, monkeypatch: pytest.MonkeyPatch, edited: str):
     """As somebody would have it who develops the tool there: trusted or refused, what is edited later does not run."""

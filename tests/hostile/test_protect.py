@@ -97,6 +97,7 @@ def run(workspace: Path, how: str, **more: object) -> Carried:
     return carried_out(workspace, "", step)
 
 
+@pytest.mark.part(of=6)
 @pytest.mark.parametrize("how", TRICKS)
 def test_what_is_new_beside_protected_files_passes_nothing(workspace: Path, how: str) -> None:
     before = files(workspace)
@@ -136,7 +137,7 @@ def test_new_files_count_where_they_change_what_is_loaded(workspace: Path, path:
     assert bool(asyncio.run(protection.beside((), protected)) - before) == (path in OTHERS)
 
 
-@pytest.mark.part(of=5)
+@pytest.mark.part(of=20)
 @pytest.mark.parametrize("how", TRICKS)
 def test_where_nothing_is_protected_the_trick_works(workspace: Path, how: str) -> None:
     assert run(workspace, how).report.status == "completed"

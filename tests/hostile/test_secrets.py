@@ -18,6 +18,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(path)
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("name", ["DB_PASSWORD", "PGPASSWORD", "GH_PAT"])
 def test_a_secret_in_pieces_is_not_shown(workspace: Workspace, monkeypatch, name: str):
     monkeypatch.setenv(name, SECRET)

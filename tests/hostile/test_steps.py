@@ -156,7 +156,7 @@ os.execve("/bin/bash", ["kworker/0:1", "-c", os.environ["WRITER"]], {})
 """
 
 
-@pytest.mark.part(of=4)
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     "away",
     [
@@ -239,6 +239,7 @@ def test_a_storm_of_forks_is_calmed(workspace: Path, env: str, end: str) -> None
     assert here(workspace) == []
 
 
+@pytest.mark.slow
 def test_the_same_storm_after_a_kill_is_swept_away(workspace: Path) -> None:
     (workspace / "storm.sh").write_text(STORM.format(env=""))
     ran = _killed_by_its_step(workspace, "bash storm.sh 0; sleep 0.1; kill -KILL $PPID; sleep 300")
@@ -257,6 +258,7 @@ def _killed_by_its_step(workspace: Path, command: str) -> Ran:
     return ordain(workspace, "resume")
 
 
+@pytest.mark.slow
 def test_a_step_that_kills_its_executor_gains_nothing(workspace: Path) -> None:
     """Tier 0 cannot prevent it. The step is in doubt, a person is asked, and what it left is ended first."""
     away = "setsid -f sleep 300; sleep 300 &"

@@ -93,6 +93,7 @@ def test_a_robot_stops_a_run_and_everything_that_its_step_left_running(workspace
     assert workspace.effects() == []
 
 
+@pytest.mark.slow
 def test_what_a_stop_killed_is_called_that(workspace: Workspace) -> None:
     """And what was killed by others before nobody vouches for, until a stop has ended that too."""
     run = begun(workspace, CHILDREN, "child")
@@ -204,6 +205,7 @@ async def lifted(workspace: Workspace) -> bool:
     return report.stopped == ()
 
 
+@pytest.mark.slow
 def test_an_executor_that_cannot_be_killed_begins_nothing_more(workspace: Workspace) -> None:
     """It sees the switch by itself, within a second, and ends what is under way."""
     run = begun(workspace, WAITS, "pid")

@@ -146,6 +146,7 @@ def earlier(workspace: Workspace, *words: str) -> dict[str, Any]:
     return dict(problem)
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("policy", [ALLOWED, ""])
 def test_whoever_is_told_of_an_earlier_run_can_do_what_the_hint_says(workspace: Workspace, policy: str) -> None:
     workspace.trust(policy)
@@ -185,6 +186,7 @@ def test_who_commits_while_it_runs_gets_the_answer_of_that_run(workspace: Worksp
     assert workspace.effects() == ["slow", "after"]
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("named", [True, False])
 def test_an_agent_that_calls_plan_commit_again_gets_the_same_run(workspace: Workspace, named: bool) -> None:
     workspace.trust(ALLOWED)
@@ -216,6 +218,7 @@ def test_after_one_approval_more_one_run_more(workspace: Workspace) -> None:
 # --- A file that says something else -------------------------------------------------------------------------------
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("edit", ["# Other\n\n1. `echo evil >> effects`\n", None])
 def test_who_names_a_file_gets_what_it_says_or_nothing(workspace: Workspace, edit: str | None) -> None:
     plan = workspace.approved("small.plan.md")
@@ -235,6 +238,7 @@ def test_who_names_a_file_gets_what_it_says_or_nothing(workspace: Workspace, edi
 # --- A run whose executor died -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_in_the_inbox(workspace: Workspace) -> None:
     plan = workspace.approved("waits.plan.md")
     executor = start(["robot", "commit", plan], cwd=workspace.path, stdout=subprocess.DEVNULL)
@@ -262,6 +266,7 @@ def proposal(title: str, *commands: str) -> bytes:
     return f"# {title}\n\n{''.join(f'{n}. `{one}`' + chr(10) for n, one in enumerate(commands, 1))}".encode()
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     "again",
     [

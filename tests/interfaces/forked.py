@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import atexit
 import fcntl
+import gc
 import json
 import os
 import re
@@ -195,6 +196,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 def _serve(connection: socket.socket) -> None:
     _load_everything()
+    gc.freeze()  # no child looks through all that for garbage, and copies it
     woken, wakes = socket.socketpair()
     for one in (woken, wakes):
         one.setblocking(False)

@@ -249,6 +249,7 @@ def test_what_an_agent_says_cannot_speak_to_the_arbiter(staffed: Workspace) -> N
     assert f"## Last Error\n\n```\n{said}\n```\n" in text and text.count("evil") == 1
 
 
+@pytest.mark.slow
 def test_the_arbiter_s_text_is_about_tasks_of_runs_and_stored_plans(staffed: Workspace) -> None:
     run, _ = staffed.started("fix.plan.md")
     document = refused(staffed.ordain("show", "--json", run, "--arbiter"), "E_STEP_UNKNOWN")

@@ -155,6 +155,7 @@ def test_nothing_stored_reaches_the_terminal_as_it_is(workspace: Workspace) -> N
 # --- Copies ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("how", ["backup", "export"])
 def test_a_copy_is_restored_by_a_person_and_permits_nothing(workspace: Workspace, how: str) -> None:
     workspace.started("small.plan.md")
@@ -182,6 +183,7 @@ def test_a_copy_is_restored_by_a_person_and_permits_nothing(workspace: Workspace
     assert (done.status, "E_APPROVAL_REVOKED" in done.err) == (REFUSED, True)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_open_in_a_copy_has_ended_in_what_is_restored(workspace: Workspace) -> None:
     run, _ = workspace.started("asks.plan.md")
     copy = str(workspace.path / "copy")

@@ -47,6 +47,7 @@ def test_a_yes_runs_what_was_shown(workspace: Workspace):
     assert "completed, 2 of 2 steps passed" in rest
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("answer", ["", "no", "y", "yes please", "1", CTRL_C, CTRL_D])
 def test_anything_but_yes_runs_nothing(workspace: Workspace, answer: str):
     left = [] if answer in (CTRL_C, CTRL_D) else [("(y/N)", "")]
@@ -194,6 +195,7 @@ def test_an_approval_that_is_not_given_is_not_recorded(workspace: Workspace):
     assert "approval_given" not in workspace.ordain("log", short).out
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("arguments", "command"),
     [
@@ -211,6 +213,7 @@ def test_a_persons_verbs_do_not_ask_where_nobody_can_answer(workspace: Workspace
     assert f"→ {command.format(**names)}\n" in done.err
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("command", ["show", "commit", "log", "approve"])
 def test_names_of_plans_that_name_none_or_several(workspace: Workspace, command: str):
     workspace.prepared("small.plan.md")
@@ -274,6 +277,7 @@ def test_a_document_that_was_never_prepared_is_not_committed(workspace: Workspac
     assert workspace.ordain("commit", "./small.plan.md").status == FINE
 
 
+@pytest.mark.slow
 def test_resume_wants_a_name_where_several_runs_wait(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
     workspace.write("again.plan.md", ASKS.replace("Ask when", "Ask again when"))
@@ -308,6 +312,7 @@ def test_log_tells_a_plans_whole_life(workspace: Workspace):
     assert (done.status, "E_RUN_NOT_FOUND" in done.err) == (REFUSED, True)
 
 
+@pytest.mark.slow
 def test_show_knows_a_plan_by_all_its_names(workspace: Workspace):
     document = workspace.ordain("show", "small.plan.md").out
     identity = re.findall(r"plan:([0-9a-f]{64})", document)[0]
@@ -333,6 +338,7 @@ def test_show_has_three_degrees_of_detail(workspace: Workspace):
     assert "Needs:      echo-one-effects" in verbose and "Needs:" not in normal
 
 
+@pytest.mark.slow
 def test_show_shows_a_run_and_a_plan_with_how_its_run_stands(workspace: Workspace):
     run, done = workspace.started("fails.plan.md")
     shown = workspace.ordain("show", run)
@@ -340,6 +346,7 @@ def test_show_shows_a_run_and_a_plan_with_how_its_run_stands(workspace: Workspac
     assert "[FAILED]" in workspace.ordain("show", workspace.prepared("fails.plan.md")).out
 
 
+@pytest.mark.slow
 def test_one_executor_at_a_time(workspace: Workspace):
     other = workspace.approved("small.plan.md")
     with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
@@ -356,6 +363,7 @@ def test_one_executor_at_a_time(workspace: Workspace):
 # --- Escalation and answers ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_escalation_waits_is_answered_and_goes_on(workspace: Workspace):
     done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes"), ("Your answer", "")])
     assert (done.status, workspace.effects()) == (WAITING, ["tried"])
@@ -373,6 +381,7 @@ def test_an_escalation_waits_is_answered_and_goes_on(workspace: Workspace):
     assert (late.status, "E_ANSWER_ITEM" in late.out) == (REFUSED, True)
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("choice", "status", "effects", "shown"),
     [
@@ -392,6 +401,7 @@ def test_what_each_answer_does(workspace: Workspace, choice, status, effects, sh
     assert (done.status, workspace.effects(), shown in done.out) == (status, effects, True)
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("choice", "consequence"),
     [("retry", "The step runs again"), ("skip", "not looked at"), ("pass", "every report says: unverified")],
@@ -542,6 +552,7 @@ def test_an_approval_is_for_the_configuration_it_was_given_under(workspace: Work
     assert (done.status, "E_PLAN_STALE_BASE" in done.err, workspace.effects()) == (REFUSED, True, [])
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("answer", ["", "no", CTRL_C, CTRL_D])
 def test_a_configuration_that_is_not_trusted_does_not_count(workspace: Workspace, answer: str):
     workspace.write("ordain.toml", ALLOWS_COMMANDS)
@@ -627,6 +638,7 @@ def test_state_directories_that_are_not_safe(workspace: Workspace, tmp_path: Pat
     assert not (workspace.path / "state").exists()
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("marker", ["", ".git"])
 def test_in_the_home_directory_one_is_sent_to_the_project(tmp_path: Path, marker: str):
     home = tmp_path / "home"
@@ -643,6 +655,7 @@ def test_in_the_home_directory_one_is_sent_to_the_project(tmp_path: Path, marker
     assert (done.status, "Look" in done.out) == (FINE, True)
 
 
+@pytest.mark.slow
 def test_a_plan_of_another_workspace_is_found_with_the_command_that_is_told(workspace: Workspace, tmp_path: Path):
     short = workspace.prepared("small.plan.md")
     elsewhere = tmp_path / "elsewhere"
@@ -712,6 +725,7 @@ def test_what_commands_print_cannot_drive_the_terminal(workspace: Workspace):
     assert set(done.out) & {chr(code) for code in (*range(32), *range(127, 160))} == {"\n"}
 
 
+@pytest.mark.slow
 def test_a_preview_longer_than_the_screen_is_shown_to_its_end_first(workspace: Workspace):
     wide = "x" * 1500 + " THE END"
     workspace.write("wide.plan.md", f"# Wide\n\n1. `echo {wide} >> effects`\n")
@@ -784,6 +798,7 @@ def test_ctrl_c_at_the_terminal_does_not_reach_the_step(workspace: Workspace):
     assert workspace.effects() == ["slow"]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_interrupts_too(workspace: Workspace):
     with Terminal("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as terminal:
         terminal.expect("▸")

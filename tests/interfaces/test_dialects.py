@@ -20,6 +20,7 @@ PLAN = """\
 """
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("name", ["s1-auth.yaml", "s2-version.json", "s3-invoice.md"])
 def test_lint_names_the_dialect(workspace: Workspace, name: str) -> None:
     workspace.write(name, (FIXTURES / name).read_text())
@@ -34,6 +35,7 @@ def test_lint_names_the_notation_of_all_others(workspace: Workspace) -> None:
     assert json.loads(workspace.ordain("lint", "plan.md", "--json").out)["data"]["dialect"] == "markdown"
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("name", sorted(GOLDEN))
 def test_a_dialect_becomes_a_notation(workspace: Workspace, name: str) -> None:
     workspace.write(name, (FIXTURES / name).read_text())

@@ -177,6 +177,7 @@ def test_what_is_in_form_is_not_touched(workspace: Workspace):
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize(
     "text",
     ["#  T\n\n1.  `ls`\n\nstray\n", "title: T  \nsteps: [*a]\n", '{"title": "T",  \n "steps": []}', "#  T\xff\n"],

@@ -234,6 +234,7 @@ RULES = [
 ]
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize("rules", RULES)
 def test_a_glance_and_an_app_answer_alike(workspace: Workspace, rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.trust(rules)

@@ -52,7 +52,7 @@ def code_of(result: dict[str, Any]) -> str:
 # --- Approving -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(of=3)
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize(
     ("words", "verb"),
     [
@@ -88,6 +88,7 @@ def test_code_that_calls_itself_anything_but_a_terminal_approves_nothing(workspa
     assert {channel for channel, _, _ in tried(workspace)} == {"script", "library", "robot", "mcp", "hook"}
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize("legacy", [False, True])
 def test_no_argument_of_any_tool_carries_an_approval(workspace: Workspace, legacy: bool) -> None:
     with RpcClient(workspace.path, extensions=(), legacy=legacy) as client:

@@ -221,6 +221,7 @@ def test_robots_are_told_what_a_step_writes(workspace: Workspace) -> None:
     assert [line for line in lines if line["type"] != "attempt_output"] == logged, "it is in no chain"
 
 
+@pytest.mark.slow
 def test_the_step_log_agrees_with_the_ledger(workspace: Workspace) -> None:
     run = talking(workspace)
     workspace.write("go", "")

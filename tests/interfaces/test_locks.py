@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import pytest
+
 from tests.interfaces.terminal import Background
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
@@ -41,6 +43,7 @@ def trusted(workspace: Workspace, text: str) -> None:
     asyncio.run(app.close())
 
 
+@pytest.mark.slow
 def test_critical_sections_of_two_processes_never_overlap(workspace: Workspace):
     trusted(workspace, "[run]\nwriters = 3\n")
     names = ("a", "b", "c")

@@ -60,6 +60,7 @@ def test_a_document_alone_is_compared_with_what_was_prepared_from_it_last(worksp
     assert data["old"]["plan_id"].startswith(f"plan:{changed}") and not data["same"]
 
 
+@pytest.mark.slow
 def test_stored_plans_by_id_prefix_and_lineage_and_standard_input(workspace: Workspace):
     short = workspace.prepared("small.plan.md")
     lineage = answered(workspace.ordain("show", "--json", short))["lineage"]
@@ -107,6 +108,7 @@ def test_templates_are_compared_as_they_stand_and_filled_in_with_stored_plans(wo
 # --- show --graph ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_graph_of_a_document_a_plan_and_a_run(workspace: Workspace):
     done = workspace.ordain("show", "--graph", "asks.plan.md")
     assert (done.status, done.out.splitlines()[2:]) == (
@@ -128,6 +130,7 @@ def test_the_graph_of_a_document_a_plan_and_a_run(workspace: Workspace):
     assert workspace.ordain("show", "--graph", "small.plan.md").out.count("○") == 2
 
 
+@pytest.mark.slow
 def test_the_graph_as_json(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
     data = answered(workspace.ordain("show", "--graph", "--json", run))

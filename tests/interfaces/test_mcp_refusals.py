@@ -14,6 +14,7 @@ from tests.interfaces.workspace import FAILS, Workspace
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "revise-plan"}, "argument": {"name": "plan", "value": ""}}
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("method", "params"),
     [
@@ -40,6 +41,7 @@ def test_a_record_that_cannot_be_opened_is_told_with_the_command_that_helps(
         assert client.call("plan_list")["structuredContent"]["ok"]
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_is_not_called_fine_in_the_answer_to_whoever_started_it(workspace: Workspace) -> None:
     with RpcClient(workspace.path, extensions=()) as client:
         plan = client.call("plan_propose", document=FAILS)["structuredContent"]["data"]["plan"]

@@ -71,6 +71,7 @@ def test_a_run_is_a_task_from_its_start_to_its_end(workspace: Workspace) -> None
         assert result["structuredContent"]["data"] == status["data"]["run"]
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_is_a_completed_task_with_an_error_in_it(workspace: Workspace) -> None:
     with RpcClient(workspace.path) as client:
         ended = until(client, begun(workspace, client, FAILS)["taskId"])
@@ -96,6 +97,7 @@ def test_cancelling_a_task_ends_its_run_and_can_be_said_twice(workspace: Workspa
     assert workspace.effects() == []
 
 
+@pytest.mark.slow
 def test_a_task_outlives_the_server_that_made_it(workspace: Workspace) -> None:
     with RpcClient(workspace.path) as client:
         made = begun(workspace, client, WAITS)
@@ -179,6 +181,7 @@ def test_a_client_that_did_not_declare_the_extension_is_answered_as_before(works
             assert refused.value.data == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 
 
+@pytest.mark.slow
 def test_a_client_of_2025_sees_nothing_of_tasks(workspace: Workspace) -> None:
     with RpcClient(workspace.path, legacy=True) as client:
         assert "tasks" not in str(client.initialized["capabilities"])
@@ -206,6 +209,7 @@ def test_a_start_that_is_refused_is_a_result_and_no_task(workspace: Workspace) -
     assert answered["structuredContent"]["error"]["code"] == "E_PLAN_APPROVAL_MISSING"
 
 
+@pytest.mark.slow
 def test_changes_of_a_run_are_told_on_a_stream_that_names_it(workspace: Workspace) -> None:
     with RpcClient(workspace.path) as client:
         task_id = begun(workspace, client, WAITS)["taskId"]

@@ -199,6 +199,7 @@ def test_progress_grows_each_time_whatever_is_waited_for(workspace: Workspace) -
     assert len(amounts) > 1 and all(before < after for before, after in itertools.pairwise(amounts)), amounts
 
 
+@pytest.mark.slow
 def test_a_plan_that_has_ended_can_be_approved_for_one_run_more(workspace: Workspace) -> None:
     with RpcClient(workspace.path, extensions=()) as client:
         plan = proposed(client, document=FAILS)["plan"]

@@ -124,6 +124,7 @@ def test_json_completion(workspace: Workspace) -> None:
     assert workspace.ordain("completion", "tcsh").status == REFUSED
 
 
+@pytest.mark.slow
 def test_a_shell_is_offered_commands_options_and_words(workspace: Workspace) -> None:
     at = workspace.path
     assert completed("ap", cwd=at) == ["approve", "approver", "apply"]

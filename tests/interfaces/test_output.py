@@ -95,6 +95,7 @@ def test_what_a_step_wrote_that_failed_is_kept_too(workspace: Workspace) -> None
     assert f"`checked` has not begun in {run}." in done.err
 
 
+@pytest.mark.slow
 def test_a_step_that_wrote_nothing_or_has_not_ended_is_told_so(workspace: Workspace) -> None:
     run = ran(workspace, "true")
     done = workspace.ordain("show", run, "--output", "loud")

@@ -97,6 +97,7 @@ def test_questions_are_listed_with_their_commands_and_answered(asking: tuple[Wor
     assert workspace.ordain("show", run, "--output", "version").out == "1.4.0\n"
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -138,6 +139,7 @@ def test_nobody_but_a_person_at_a_terminal(asking: tuple[Workspace, str]) -> Non
     assert events(workspace, run, DecisionGiven) == []
 
 
+@pytest.mark.slow
 def test_the_whole_context_is_shown_and_in_json(workspace: Workspace) -> None:
     workspace.write("beside.plan.yaml", BESIDE)
     workspace.write("go", "")

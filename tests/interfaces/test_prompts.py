@@ -86,6 +86,7 @@ def test_of_a_repeated_task_each_item_is_told_and_before_that_it_is_not_known(me
     assert "## `word` (item 1 of 1)\n\n```\none two\n```\n" in told.out and "# Your step: Say\n" in told.out
 
 
+@pytest.mark.slow
 def test_what_was_told_is_what_the_agent_got(mending: Workspace):
     before = mending.ordain("show", "mend.plan.md", "--prompt", "mend")
     assert "(its result is not known before it has run)" in before.out and "attempt 2" not in before.out
@@ -129,6 +130,7 @@ def test_what_has_no_prompt_is_refused(mending: Workspace):
     refused(mending.ordain("show", "--json", PLAN_FILE, "--prompt", "mend", "--attempt", "1"), "E_USAGE")
 
 
+@pytest.mark.slow
 def test_what_is_missing_starts_no_agent_and_is_told_beforehand(mending: Workspace):
     plan = mending.approved(PLAN_FILE)
     (mending.path / "notes.txt").unlink()

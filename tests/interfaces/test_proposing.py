@@ -103,6 +103,7 @@ def test_json_revoke(workspace: Workspace):
     assert workspace.effects() == []
 
 
+@pytest.mark.slow
 def test_json_approver(workspace: Workspace):
     assert answered(workspace.ordain("approver", "list", "--json")) == {"approvers": []}
     refused(workspace.ordain("approver", "enroll", "--json"), "E_APPROVAL_CHANNEL", WAITING)
@@ -125,6 +126,7 @@ def test_a_changed_document_is_a_revision_and_the_old_approval_does_not_cover_it
     assert workspace.effects() == []
 
 
+@pytest.mark.slow
 def test_three_rejections_then_only_a_person_may_propose(workspace: Workspace):
     for number in range(3):
         workspace.write("small.plan.md", SMALL.replace("two lines", f"{number} lines"))
@@ -141,6 +143,7 @@ def test_three_rejections_then_only_a_person_may_propose(workspace: Workspace):
     assert statuses(workspace) == [("Make four lines", "proposed")]
 
 
+@pytest.mark.slow
 def test_a_signed_approval_from_enrolling_to_the_run(workspace: Workspace):
     workspace.write("ordain.toml", "[approval]\nrequire_signature = true\n")
     done = workspace.at_terminal("trust")

@@ -33,6 +33,7 @@ def verbs() -> dict[str, click.Command]:
     return {found.command_path.removeprefix("ordain "): found.command for found in verbs_in(root)}
 
 
+@pytest.mark.part(of=6)
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_has_a_twin_a_schema_and_a_golden_document(verb: str, workspace: Workspace):
     about = answered(workspace.ordain("robot", *verb.split(), "--help"))
@@ -276,9 +277,10 @@ what was made. By the verb and the case."""
 
 
 FIRST = {name.partition(".")[0]: name for name in reversed(CASES)}
-"""The first case of every verb, which is quick."""
+"""The first case of every verb: those of a quarter of the verbs are quick."""
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in FIRST.values() else [pytest.mark.slow]) for name in CASES]
 )
@@ -414,6 +416,7 @@ def test_whatever_is_typed_there_is_one_document(words: list[str], tmp_path_fact
     assert (done.err, [json.loads(event) for event in events if "version" in json.loads(event)]) == ("", [])
 
 
+@pytest.mark.part(of=5)
 @pytest.mark.parametrize("typed", ["robot lint small.plan.md", "robot nonsense", "robot", "watch --json", "--help"])
 def test_where_nobody_reads_the_status_says_so(typed: str, workspace: Workspace):
     reading, writing = os.pipe()
@@ -428,6 +431,7 @@ def test_where_nobody_reads_the_status_says_so(typed: str, workspace: Workspace)
 # --- Told to end -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_told_to_stop_says_how_it_goes_on(number: signal.Signals, workspace: Workspace):
     with Background("robot", "commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
@@ -476,6 +480,7 @@ def test_a_verb_that_only_reads_can_be_told_too(number: signal.Signals, words: l
         assert (done.out, done.err) == ("", "interrupted\n")
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
 def test_a_stream_that_was_closed_before_keeps_no_command_from_its_work(workspace: Workspace, closed: str):
     plan = workspace.approved("small.plan.md")

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.interfaces.terminal import at_terminal
 from tests.interfaces.workspace import Workspace
 from tests.words import BUG, FAILED, FINE, INTERRUPTED, NOBODY_READS, REFUSED, WAITING
@@ -26,6 +28,7 @@ def holds(document: Any, shown: Any) -> bool:
     return bool(document == shown)
 
 
+@pytest.mark.slow
 def test_the_session_goes_as_it_is_shown(workspace: Workspace):
     (text,) = re.findall(r"^````markdown\n(.*?)^````$", PAGE, re.DOTALL | re.MULTILINE)
     workspace.write("lines.plan.md", text)

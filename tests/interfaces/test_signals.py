@@ -99,6 +99,7 @@ print(json.dumps({"told": f"{payload['text']}|{payload['number']}|{len(os.enviro
 """
 
 
+@pytest.mark.slow
 def test_a_custom_action_is_carried_out_by_the_command_that_was_trusted(workspace: Workspace):
     workspace.write("tell.plan.yaml", ANNOUNCES)
     workspace.write("announce.py", PROGRAM)

@@ -193,6 +193,7 @@ def test_short_texts_stand_side_by_side_while_there_is_room():
 # --- The command -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_json_stats(workspace: Workspace):
     data = answered(workspace.ordain("stats", "--json"))
     assert (data["plans"]["count"], data["runs"]["count"], data["steps"]) == (0, 0, [])

@@ -55,6 +55,7 @@ def slow(workspace: Workspace) -> tuple[str, int]:
     return run_id(done.out), int(pid.read_text())
 
 
+@pytest.mark.slow
 def test_json_watch(workspace: Workspace):
     refused(workspace.ordain("watch", "--json"), "E_RUN_NOT_FOUND")
     run, _ = slow(workspace)
@@ -72,6 +73,7 @@ def test_json_watch(workspace: Workspace):
     assert [json.loads(line) for line in again.out.splitlines()][:-1] == events
 
 
+@pytest.mark.slow
 def test_json_stop(workspace: Workspace):
     run, _ = slow(workspace)
     report = answered(workspace.ordain("stop", "--json", "-m", "odd"))
@@ -95,6 +97,7 @@ def test_json_pause(workspace: Workspace):
     refused(workspace.ordain("pause", "--json", run), "E_RUN_ENDED")
 
 
+@pytest.mark.slow
 def test_json_rerun(workspace: Workspace):
     workspace.write("two.plan.md", CONTRACTS)
     run, done = workspace.started("two.plan.md")
@@ -140,6 +143,7 @@ def test_a_detached_command_that_is_refused_says_why(workspace: Workspace):
     assert document["error"]["command"].startswith("ordain approve")
 
 
+@pytest.mark.slow
 def test_a_paused_run_goes_on_in_the_background(workspace: Workspace):
     run, _ = slow(workspace)
     workspace.ordain("pause")

@@ -343,6 +343,7 @@ def test_a_refused_path_says_what_is_wrong_with_it(site: Site, path: str, said: 
     assert ("stay beneath it" in words) is (hint == "stay beneath it") and "protected" not in words
 
 
+@pytest.mark.slow
 def test_policy_is_asked_about_the_real_arguments(site: Site) -> None:
     deny = '[policy]\ndeny = ["path:secret/**", "delete"]\n'
     (site.path / "secret").mkdir()
@@ -400,6 +401,7 @@ def test_where_nobody_approved_the_plan_a_rule_may_let_a_call_through(site: Site
     assert "E_PLAN_APPROVAL_MISSING" in run.refusal(1)
 
 
+@pytest.mark.slow
 def test_an_agent_can_name_no_secret(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITE_TOKEN", "correct-horse-battery")
     run = site.run(call("greet", name="secret:SITE_TOKEN"), tools=["greet"], functions=[greet])
@@ -441,6 +443,7 @@ def test_an_agent_that_says_that_it_cannot_be_done_is_taken_at_its_word(site: Si
 # --- Trouble -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_is_told_and_recorded(site: Site) -> None:
     fails = (call("read_file", path="missing"), call("shell", command="echo no; exit 3"))
     run = site.run(*fails, tools=["read_file", "shell"])

@@ -115,6 +115,7 @@ def test_what_an_agent_only_says_is_called_unverified_by_every_view(workspace: W
     assert "class s1 unverified" in (workspace.path / "picture.mmd").read_text()
 
 
+@pytest.mark.part(of=2)
 @pytest.mark.parametrize(("agent", "why"), [("quitter", "there is no table refunds"), ("reporter", "no table")])
 def test_what_cannot_be_done_is_a_persons_to_decide(workspace: Workspace, agent: str, why: str) -> None:
     run, done = started(workspace, agent, "**contract:** grep -q 3 refund", "**on_failure:** retry(3, 0s)")
@@ -213,6 +214,7 @@ def test_a_person_who_cannot_is_asked_why_until_they_say(workspace: Workspace) -
     assert "says that it cannot be done: The shop is closed." in done.out
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("words", "code"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulation.life import Failed, Life, live
 
-CHUNK = 50
+CHUNK = 25
 QUICK, LONG = 500, 10_000
 SEED = os.environ.get("SIMULATION_SEED")
 
@@ -22,7 +22,7 @@ def lives(first: int) -> Counter[str]:
     return counted
 
 
-@pytest.mark.part(of=10)
+@pytest.mark.part(of=20)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_every_life_keeps_every_promise(first):
     lives(first)
