@@ -231,7 +231,7 @@ AWKWARD = [
 ]
 
 
-@pytest.mark.part(of=4)
+@pytest.mark.part(of=12)
 @pytest.mark.parametrize("field", [*ONE_LINE, *FIELDS])
 def test_awkward_texts_survive_every_notation(field: str) -> None:
     for text in AWKWARD:

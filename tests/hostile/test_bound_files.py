@@ -90,7 +90,7 @@ READERS = {
 }
 
 
-@pytest.mark.part(of=3)
+@pytest.mark.part(of=9)
 @pytest.mark.parametrize("command", READERS.values(), ids=READERS.keys())
 def test_a_script_that_was_edited_after_the_approval_does_not_run(workspace: Workspace, command: str) -> None:
     if command.startswith("`"):

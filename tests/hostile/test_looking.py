@@ -344,6 +344,7 @@ def test_a_backup_for_a_robot_or_a_script_has_no_exact_bytes(
     assert "E_OUTPUT_NOT_KEPT" in other.ordain("show", told, "--output", "tell").err
 
 
+@pytest.mark.slow
 def test_a_backup_has_them_for_a_person_and_where_the_user_says_so(
     workspace: Workspace, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,7 +156,7 @@ os.execve("/bin/bash", ["kworker/0:1", "-c", os.environ["WRITER"]], {})
 """
 
 
-@pytest.mark.part(of=3)
+@pytest.mark.part(of=12)
 @pytest.mark.parametrize(
     "away",
     [

@@ -86,7 +86,7 @@ PROSE = [
 ]
 
 
-@pytest.mark.part(of=5)
+@pytest.mark.part(of=20)
 @pytest.mark.parametrize("command", PASSING, ids=ascii)
 def test_a_command_with_letters_that_pass_for_others_is_escaped_and_warned_of(workspace: Workspace, command: str):
     document = workspace.write("x.plan.md", f"# Deploy it\n\n## Steps\n\n### 1. Go\n\n**run:** {command}\n")

@@ -245,6 +245,7 @@ def test_a_backup_takes_nobodys_place(workspace: Workspace) -> None:
 # --- Robots ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_json_audit(workspace: Workspace) -> None:
     run, _ = workspace.started("small.plan.md")
     value: dict[str, Any] = answered(workspace.ordain("audit", "verify", "--json"))

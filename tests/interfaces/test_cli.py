@@ -816,6 +816,7 @@ def test_a_terminal_that_goes_away_while_a_person_is_asked(workspace: Workspace)
     assert workspace.effects() == []
 
 
+@pytest.mark.slow
 def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspace: Workspace):
     with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
         pid = workspace.path / "pid"

@@ -90,6 +90,7 @@ def test_prints_in_form_and_leaves_the_file(workspace: Workspace):
     assert file.read_text() == ODD
 
 
+@pytest.mark.slow
 def test_to_every_notation_and_back(workspace: Workspace):
     workspace.write("odd.plan.md", ODD)
     name, texts = "odd.plan.md", {}

@@ -52,7 +52,7 @@ def code_of(result: dict[str, Any]) -> str:
 # --- Approving -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.part(of=2)
+@pytest.mark.part(of=6)
 @pytest.mark.parametrize(
     ("words", "verb"),
     [
