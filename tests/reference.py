@@ -104,6 +104,8 @@ class Stand:
     asked: bool = False
     """Whether a person is asked for a yes."""
     fell_back: bool = False
+    checking: bool = False
+    """Whether a person has its contract run again, and nothing else."""
     """Whether its fallback steps were run in this attempt."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
@@ -454,7 +456,7 @@ def _note(run: Standing, event: RunEvent) -> None:
         case DoubtFound(settle=settle):
             one.state, one.settle = "in_doubt", settle
         case DoubtReferred(settle=settle):
-            one.settle = settle
+            one.settle, one.checking = settle, False
         case DoubtChecked(step=name, to=to) if to == "in_doubt":
             one.settle = Settlement.PERSON
         case DoubtChecked(step=name, to=to):
@@ -464,8 +466,11 @@ def _note(run: Standing, event: RunEvent) -> None:
             one.settle = None
             run.leave(name, to.value)
         case DecisionGiven(step=name, to=to):
-            one.failures = 0 if event.outcome is None else one.failures
-            one.settle, one.not_before, one.fell_back = None, None, False
+            one.checking = event.choice == "check"
+            one.settle, one.not_before = Settlement.CONTRACT if to == "in_doubt" else None, None
+            if not one.checking:
+                one.failures = 0 if event.outcome is None else one.failures
+                one.fell_back = False
             one.denied = one.asked and event.choice == "deny"
             one.asked = False
             run.leave(name, to.value)
@@ -628,7 +633,10 @@ def _check_step_event(
             assert one.state == "verifying" and evidence.verdict == "held" and not one.tampered
         case ContractBroken() | ContractInconclusive():
             assert one.state == "verifying" and event.evidence.verdict != "held"
-            _check_failure(run, event.step, one, event, at)
+            if one.checking and not run.is_ended(event.step):
+                assert (event.to, event.not_before, event.aborts, event.fallback) == ("escalated", None, False, ())
+            else:
+                _check_failure(run, event.step, one, event, at)
         case DoubtFound(settle=settle):
             assert one.state == "running"
             wanted = doubt_table(step, one, tools, protects=run.protects(event.step))
@@ -651,6 +659,7 @@ def _check_step_event(
                 assert evidence is not None and evidence.verdict == "held"
             else:
                 assert one.settle is Settlement.AGAIN or (one.settle is Settlement.CONTRACT and evidence is not None)
+                assert not one.checking, "to look once more runs nothing again"
         case DecisionGiven(choice=choice, to=to):
             words = {
                 "in_doubt": {
@@ -671,7 +680,11 @@ def _check_step_event(
             assert one.state in ("escalated", "waiting") or one.settle is Settlement.PERSON
             assert one.state != "waiting" or (run.persons(event.step) and not one.gathers)
             assert one.state != "waiting" or choice in ("abort", "cannot") or not one.tampered
-            assert to == words["asked" if one.asked else one.state][choice]
+            if choice == "check":
+                assert contract_of(step) is not None and not one.asked and not one.tampered
+                assert to == {"in_doubt": "in_doubt", "escalated": "verifying"}[one.state]
+            else:
+                assert to == words["asked" if one.asked else one.state][choice]
         case _:
             pass
 

@@ -35,6 +35,7 @@ from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.actions.wait import WaitFor
+from ordain.core.plan.actions.wait_for_file import WaitForFile
 from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_id
 from ordain.core.plan.condition import ApprovalScope, Contract, External, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.plan.failure import (
@@ -664,7 +665,7 @@ def test_a_change_of_any_field_of_any_variant_is_read_first_or_only_tightens(nam
         check_read_first(old, data.draw(changed(old, site)))
 
 
-WAITING = (Ask, ValidateApproval, WaitFor, AcquireLock)
+WAITING = (Ask, ValidateApproval, WaitFor, WaitForFile, AcquireLock)
 
 
 @given(plans(nested=2), st.sampled_from(["steps", "fallbacks"]))

@@ -169,7 +169,8 @@ def test_where_signatures_are_demanded_an_answer_asks_for_the_passphrase(workspa
     assert enrolled(workspace).status == FINE
     secret = ("Passphrase for kim's key", "the secret of kim")
     assert workspace.at_terminal("trust", answers=[("Type yes", "yes"), secret]).status == FINE
-    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes"), secret])
+    left = ("leaves it open", "")
+    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes"), secret, left])
     run = done.out.partition("ordain answer ")[2].partition("/")[0]
     wrong = workspace.at_terminal("answer", f"{run}/fetch", "skip", answers=[("Passphrase", "wrong wrong")])
     assert (wrong.status, "E_APPROVAL_SIGNATURE" in wrong.out, "wrong wrong" in wrong.out) == (REFUSED, True, False)

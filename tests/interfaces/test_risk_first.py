@@ -193,10 +193,12 @@ def test_edits_and_replaced_files_show_their_diff_and_nothing_of_them_is_left_ou
         return list(review.diffs.get("change-it", ())), "\n".join(review_lines(review, Style(False)))
 
     diff, text = shown("edit_file", path="a.txt", old="two", new="2")
-    assert diff[1:] == [" one", "-two", "+2", " three", " "]
+    assert diff[1:] == [" one", "-two", "+2", " three"]
     assert "│ -two" in text and "│ +2" in text
     diff, text = shown("write_file", path="a.txt", content="one\nthree\n")
-    assert diff[1:] == [" one", "-two", " three", " "] and "content:" not in text
+    assert diff[1:] == [" one", "-two", " three"] and "content:" not in text
+    diff, _ = shown("write_file", path="a.txt", content="one\ntwo\nthree")
+    assert diff[-1] == "-"  # the last line feed goes
     diff, text = shown("write_file", path="new.txt", content="one\nthree\n")
     assert diff == [] and "content:" in text
     diff, text = shown("write_file", path="large.txt", content="none left\n")

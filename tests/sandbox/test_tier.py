@@ -134,9 +134,9 @@ def test_an_approver_sees_it(workspace: Path) -> None:
     steps = runs("make", network=True, writes=["out/**"]), runs("true")
     review = asyncio.run(app.plans.prepare(plan(*steps, tier=1), None, KIM)).review
     text = "\n".join(review_lines(review, Style(colour=False)))
-    for words in ("tier 1, sandboxed", "each in a sandbox", "may use the network: s1", "out/**"):
+    for words in ("tier 1, sandboxed", "in a sandbox", "may use the network: s1", "out/**"):
         assert words in text
-    assert "everything you may do" not in text
+    assert "your full permissions" not in text
 
 
 def test_the_approval_is_bound_to_it(workspace: Path) -> None:

@@ -53,5 +53,7 @@ def _diff(action: CallTool, before: Before) -> tuple[str, ...]:
     if len(texts) == 2 and now.count(old) != 1:
         return ()
     after = now.replace(old, new) if len(texts) == 2 else new
+    if now.endswith("\n") and after.endswith("\n"):  # else a last line feed that comes or goes stays visible
+        now, after = now[:-1], after[:-1]
     lines = list(difflib.unified_diff(now.split("\n"), after.split("\n"), n=2, lineterm=""))[2:]
     return (*lines[:LINES_MAX], CUT) if len(lines) > LINES_MAX else tuple(lines)
