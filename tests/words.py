@@ -126,6 +126,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.policy.command_facts": "LINE_MAX",
     "ordain.core.policy.fact": "ALARMS CommandFact CommandFacts FactNote LineFacts Risk",
     "ordain.core.policy.loading": "CACHED LoadingRules is_cached",
+    "ordain.core.policy.model_choice": "PROVIDERS ModelAccess base_url_fault model_access model_fault",
     "ordain.core.policy.path_use": "ABSENT operand_paths",
     "ordain.core.policy.program": "STARTERS handed_text unwrapped",
     "ordain.core.policy.program_table": "ProgramTable parse_entry",
@@ -193,6 +194,9 @@ _HOMES: dict[str, str] = {
     "ordain.documents.settings_in_force": "read_user_settings sha256 user_key_names",
     "ordain.documents.tree_writer": "write_json write_yaml",
     "ordain.engine.call": "Calls",
+    "ordain.engine.dialogue": """
+        Dialogue DialogueEnd DialogueLimits Performed checked converse without_raw
+    """,
     "ordain.engine.loop": "Engine",
     "ordain.engine.perform.deadline": "Deadlines",
     "ordain.engine.perform.table": "ELSEWHERE PERFORMERS WATCHERS",
@@ -255,6 +259,10 @@ _HOMES: dict[str, str] = {
     "ordain.ports.agent": "Invocation Said StepServer",
     "ordain.ports.ledger": "Append Artifact Ledger LedgerAccess Sightings",
     "ordain.ports.machine": "Client Credential Holder Keyring",
+    "ordain.ports.model": """
+        ModelFailed ModelRequest ModelTurn ModelUsage RequestFailed StopReason TextCame ToolAnswer ToolAnswers ToolSpec
+        ToolUse UserText
+    """,
     "ordain.ports.ports": "Ports",
     "ordain.ports.process": "Command Finished PART_BYTES Whole",
     "ordain.ports.tool": "Lost ToolResult Unreached Upstream Upstreams",
