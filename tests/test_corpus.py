@@ -815,6 +815,7 @@ CONTRACTS = [
     ),
     row("too long to be looked into", "W_CONTRACT_PIPE", *contract("sh -n x || true #" + "x" * 20_000)),
     row("program that is not installed", "W_CONTRACT_PROGRAM", *contract("no-such-program -q")),
+    row("program of a step that is not installed", "W_PROGRAM_MISSING", md("**run:** no-such-program -q")),
     row(
         "program that a step installs",
         None,

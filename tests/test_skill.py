@@ -42,7 +42,10 @@ def contracts(kind: str) -> list[tuple[str, str]]:
 
 def codes(document: bytes, tmp_path: Path) -> set[str]:
     """What lint says of a document; which programs are installed here is another matter."""
-    return {problem.code for problem in open_workspace(tmp_path).plans.lint(document).problems} - {"W_CONTRACT_PROGRAM"}
+    return {problem.code for problem in open_workspace(tmp_path).plans.lint(document).problems} - {
+        "W_CONTRACT_PROGRAM",
+        "W_PROGRAM_MISSING",
+    }
 
 
 def plan_with(contract: str) -> bytes:

@@ -60,6 +60,9 @@ def test_what_bash_can_parse_is_no_fault_and_is_not_run(tmp_path, text):
 def test_missing_programs_are_named(tmp_path):
     (tmp_path / "run.sh").write_text("")
     (tmp_path / "run.sh").chmod(0o755)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "check.sh").write_text("")
+    (tmp_path / "sub" / "check.sh").chmod(0o755)
     found = facts(
         tmp_path,
         step("a", contract="no-such-program-x -q"),
@@ -69,8 +72,13 @@ def test_missing_programs_are_named(tmp_path):
         step("e", contract="./made-later.sh && ./run.sh"),
         step("f", contract="$PROGRAM x"),
         step("g", run="no-such-program-in-a-command"),
+        step("h", run="command -v no-such-program-asked-for && no-such-program-asked-for"),
+        step("i", tool="exec", args={"argv": ["no-such-program-of-exec", "$X"]}),
+        step("j", contract="cd sub && ./check.sh && ./gone.sh"),
+        step("k", run="/home/somebody/gone; ../gone; /usr/bin/no-such-program-there"),
     )
     assert found.missing_programs == {
+        *("no-such-program-in-a-command", "no-such-program-of-exec", "sub/gone.sh", "/usr/bin/no-such-program-there"),
         "no-such-program-x",
         "no-such-program-y",
         "no-such-program-z",

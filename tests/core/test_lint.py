@@ -70,7 +70,8 @@ SHELL_TEXT, CEL = ShellText(), Cel()
 def looked_at(made, facts=FACTS):
     """The facts with what a probe would find out about the plan's texts and expressions."""
     survey = Survey(made)
-    read = {contract.command: SHELL_TEXT.read(contract.command) for _, contract in survey.contracts}
+    texts = [one.command for _, one in (*survey.contracts, *survey.commands)]
+    read = {text: SHELL_TEXT.read(text) for text in texts}
     faults = {(one.expression, one.names): CEL.check(one.expression, one.names) for one in survey.asked}
     return replace(
         facts,
@@ -1017,6 +1018,45 @@ def test_what_a_task_reads_can_be_handed_on(read, code):
 def test_a_contract_needs_programs_that_are_there_or_brought(made, warned):
     facts = replace(FACTS, missing_programs=frozenset(["pytst", "./made.sh"]))
     assert ("W_CONTRACT_PROGRAM" in codes(made, facts)) == warned
+
+
+@each(
+    "made, warned",
+    [
+        (plan(step("a", run="pytst -q")), True),
+        (plan(step("a", run="FOO=1 timeout 5 pytst")), True),
+        (plan(step("a", run="cat x | pytst")), True),
+        (plan(step("a", tool="exec", args={"argv": ["pytst", "-q"]})), True),
+        (plan(step("a", tool="shell", args={"command": "pytst"})), True),
+        (plan(step("b"), fallbacks=(step("f", run="pytst", needs=()),)), True),
+        (plan(step("a", run="./made.sh")), True),
+        (plan(step("a", run="make && ./made.sh")), False),
+        (plan(step("a", run="make"), step("b", run="./made.sh")), False),
+        (plan(step("a", run="uv run pytst")), False),
+        (plan(step("a", run="pip install pytst && pytst")), False),
+        (plan(step("a", run="pip install -r x"), step("b", run="pytst")), False),
+        (plan(step("a", run="command -v pytst && pytst")), False),
+        (plan(step("a", run="if which pytst; then pytst; fi")), False),
+        (plan(step("a", run=". venv/bin/activate; pytst")), False),
+        (plan(step("a", run="PATH=bin:$PATH pytst")), False),
+        (plan(step("a", tool="exec", args={"argv": ["pytst"], "env": {"PATH": "bin"}})), False),
+        (plan(step("a", run="pytst() { true; }; pytst")), False),
+        (plan(write("bin/pytst"), step("b", run="pytst")), False),
+        (plan(task(text="Install pytst.", needs=()), step("b", run="pytst"), **THOUGHTS), False),
+    ],
+)
+def test_a_command_needs_programs_that_are_there_or_brought(made, warned):
+    facts = looked_at(made, replace(FACTS, missing_programs=frozenset(["pytst", "./made.sh"])))
+    assert ("W_PROGRAM_MISSING" in codes(made, facts)) == warned
+
+
+def test_a_program_that_many_steps_want_is_told_of_once():
+    made = plan(*(step(name, run="pytst -q") for name in "abc"), step("d", run="nose"))
+    facts = replace(FACTS, missing_programs=frozenset(["pytst", "nose"]))
+    assert [(one.where.step, one.detail) for one in lint(made, facts)] == [
+        ("a", "`a` and 2 more starts `pytst`, which is not installed: it would fail."),
+        ("d", "`d` starts `nose`, which is not installed: it would fail."),
+    ]
 
 
 def test_facts_speak_of_commands_and_contracts():

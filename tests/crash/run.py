@@ -110,8 +110,8 @@ class RunSite(Site):
         return self._again[0]
 
     def _die_when(self, stands: Callable[[RunState], bool]) -> str:
-        """Be left as by an executor that was killed at a sync at which the run stands so; the run. Steps run at the same
-        time and share syncs, so a run may end without having stood so at any of them; then it is begun again."""
+        """Be left as by an executor that was killed at a sync at which the run stands so; the run. Steps run at the
+        same time and share syncs, so a run may end without having stood so at any of them; then it is begun again."""
         for _ in range(BEGUN_MAX):
             for number in range(2, SYNCS_MAX):
                 self.reset()

@@ -100,7 +100,13 @@ HIDDEN = {
 
 
 @pytest.fixture
-def shop(workspace: Workspace) -> Workspace:
+def shop(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A workspace on a machine that has every program that the plans here start."""
+    programs = tmp_path_factory.mktemp("programs")
+    for name in ("kubectl", "make", "npm", "psql", "pytest", "ruff", "sudo", "terraform"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     workspace.write("check.sh", "echo ok\n")
     return workspace
 

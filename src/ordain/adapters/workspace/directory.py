@@ -16,7 +16,9 @@ from ordain.adapters.workspace.locate import configuration, git_head, read_regul
 from ordain.adapters.workspace.operand import PatternLook, contents, operand_path, operand_pattern
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.core.lint.path import edits, handed_files, wanted_files, written_places
+from ordain.core.lint.program import started_by
 from ordain.core.lint.survey import Facts, Survey
+from ordain.core.plan.command import program_of
 from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.model import Plan
 from ordain.core.plan.role import Schema, value_with
@@ -40,6 +42,7 @@ from ordain.core.text.schema import patterns
 EDITS_MAX = 200
 EDITED_BYTES_MAX = 1 << 20
 """How many edits, and how much of a file, are looked at beforehand."""
+_SYSTEM = ("/bin/", "/sbin/", "/usr/")
 ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
 
@@ -167,6 +170,7 @@ class DirectoryWorkspace:
         commands = dict.fromkeys(action.command for _, action in survey.commands)
         checks = dict.fromkeys(text for _, text in survey.checks)
         scripts, faults, programs = self._texts(contracts | checks, commands)
+        programs |= {one.argv[0] for _, call in survey.calls if (one := program_of(call)) is not None}
         read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)
         pattern_faults, idle_patterns = self._patterns(survey)
@@ -234,7 +238,7 @@ class DirectoryWorkspace:
     def _texts(
         self, contracts: Collection[str], commands: Collection[str]
     ) -> tuple[dict[str, Script], dict[str, str], set[str]]:
-        """The texts taken apart, except plain words; what is wrong with them; and what contracts and checks start."""
+        """The texts taken apart, except plain words; what is wrong with them; and which programs they start."""
         scripts: dict[str, Script] = {}
         faults: dict[str, str] = {}
         programs_started: set[str] = set()
@@ -243,8 +247,8 @@ class DirectoryWorkspace:
             script, fault = self._shell_text.read(text)
             if fault is not None:
                 faults[text] = fault
-            elif script is not None and text in contracts:
-                programs_started.update(programs(script))
+            elif script is not None:
+                programs_started.update(programs(script) if text in contracts else started_by(text, script))
                 if plain_script(text) is None:
                     scripts[text] = script
         return scripts, faults, programs_started
@@ -309,7 +313,10 @@ class DirectoryWorkspace:
     def _installed(self, program: str) -> bool:
         try:
             if "/" in program:
-                return os.access(self._path / program, os.X_OK)
+                # Who proposes a plan is not told what there is elsewhere on this machine.
+                elsewhere = program[:1] in "/~" or ".." in program.split("/")
+                own = not elsewhere or program.startswith(_SYSTEM)
+                return not own or os.access(self._path / program, os.X_OK)
             return shutil.which(program) is not None
         except ValueError:  # no name that a file could have
             return False

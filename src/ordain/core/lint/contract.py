@@ -7,9 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ordain.core.lint.survey import Facts, Survey, last_policy
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.command import command_text
 from ordain.core.plan.condition import Contract
 from ordain.core.plan.failure import Fallback
 from ordain.core.plan.model import Step, check_of
@@ -29,12 +26,9 @@ from ordain.core.policy.script import (
     Statement,
     everywhere,
     existence_only,
-    plain_script,
-    programs,
     stops_reading,
     top_level,
 )
-from ordain.core.text.control import folded
 from ordain.core.text.problem import Problem, blame_step
 
 
@@ -181,52 +175,6 @@ def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
             detail = f"In the contract of `{step.id}`, `{shown}` may end before the command that feeds it."
             hint = "Write `| grep PATTERN >/dev/null`, or `| sed -n 1p`, which read to the end."
             yield blame_step(step.id, "W_CONTRACT_SIGPIPE", detail, hint)
-
-
-# --- Programs that are not there -----------------------------------------------------------------------------------
-
-_INSTALLS = frozenset(["install", "add", "sync", "ci", "i", "get", "setup", "bootstrap"])
-_PROGRAMS_MAX = 100
-"""After so many programs that are not there, the reader has heard enough."""
-
-
-def contract_missing_program(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A contract that cannot be started can never hold, unless a step before brings the program."""
-    if not facts.missing_programs:
-        return
-    bringing: dict[tuple[int, str], int] = {}
-    found = [(step, "contract", script) for step, _, script in _all(survey, facts)]
-    checks = ((step, facts.scripts.get(text) or plain_script(text)) for step, text in survey.checks)
-    found += [(step, "check", script) for step, script in checks if script is not None]
-    for step, what, script in found:
-        for program in facts.missing_programs.intersection(programs(script)):
-            scope = survey.scope_of(step)
-            key = id(scope), program
-            if key not in bringing:
-                if len(bringing) == _PROGRAMS_MAX:
-                    return
-                bringing[key] = scope.order.mask(name for name, other in scope.steps.items() if _brings(other, program))
-            if not _brings(step, program) and not scope.order.after_any(bringing[key], step.id):
-                detail = f"The {what} of `{step.id}` uses `{program}`, which is not installed."
-                yield blame_step(step.id, "W_CONTRACT_PROGRAM", detail, "Install it, or add the step that does.")
-
-
-def _brings(step: Step, program: str) -> bool:
-    name = program.rpartition("/")[2]
-    if any(folded(path).rpartition("/")[2] == name.lower() for path in step.writes):
-        return True
-    text = command_text(step.action)
-    if text is not None:
-        # A path in the workspace may be what any command builds; a bare name must be named or installed.
-        return "/" in program or name in text or not _INSTALLS.isdisjoint(text.split())
-    match step.action:
-        case CallTool(args=args):
-            paths = (str(args.get(argument, "")) for argument in ("path", "to"))
-            return any(folded(path).rpartition("/")[2] == name.lower() for path in paths)
-        case Task(task=text):
-            return "/" in program or name in text or "install" in text.lower()
-        case _:
-            return True
 
 
 # --- What an exit status says ----------------------------------------------------------------------------------------

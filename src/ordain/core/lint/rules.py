@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from ordain.core.lint import agent as agents
 from ordain.core.lint import content, contract, reference, structure, unsupported
 from ordain.core.lint import path as paths
+from ordain.core.lint import program as programs
 from ordain.core.lint import tool as tools
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.model import Plan
@@ -35,7 +36,7 @@ RULES: tuple[Rule, ...] = (
     *(contract.command_syntax, contract.contract_syntax, contract.contract_status, contract.contract_output),
     *(contract.contract_proof, contract.contract_vacuous, contract.contract_negated, contract.contract_pipe),
     *(contract.contract_unread, contract.contract_existence, contract.contract_sigpipe, contract.fallback_unproved),
-    contract.contract_missing_program,
+    *(programs.contract_starts, programs.command_starts),
     unsupported.not_yet,
 )
 
@@ -48,7 +49,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
         *(reference.may_be_missing, reference.expressions, reference.data_order),
         *(agents.named, agents.used, agents.budget),
         *(paths.reads_there, paths.edits_fit, paths.writes_apart, paths.protected_apart),
-        contract.contract_missing_program,
+        *(programs.contract_starts, programs.command_starts),
     )
 )
 """Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part, and what

@@ -332,7 +332,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     empty_inputs: Mapping[str, str] = {}
     """Paths and patterns of `inputs` that nothing is bound by, and why."""
     missing_programs: frozenset[str] = frozenset()
-    """Programs that contracts start and that are not here."""
+    """Programs that commands, contracts and checks start and that are not here."""
     new_writes: frozenset[str] = frozenset()
     """Where steps write and nothing is yet."""
     missing_files: frozenset[str] = frozenset()

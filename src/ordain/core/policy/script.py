@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from posixpath import normpath
 
 import msgspec
 
@@ -172,11 +173,17 @@ def argument_script(argv: Sequence[str | None], read: Callable[[str], Script | N
 
 
 def programs(script: Script) -> Iterator[str]:
-    """Every program that a script itself starts by a name that can be known."""
-    for words in script.own_words:
-        for name in started_programs(words):
-            if name not in BUILTINS and name not in RESERVED and name not in script.functions:
+    """Every program that a script itself starts by a name that can be known, a path as it is from the workspace."""
+    for command in script.commands:
+        if not command.words or command.handed:
+            continue
+        for name in started_programs(command.words):
+            if name in BUILTINS or name in RESERVED or name in script.functions:
+                continue
+            if command.directory == "" or "/" not in name or name.startswith("/"):
                 yield name
+            elif command.directory is not None:
+                yield normpath(f"{command.directory}/{name}")
 
 
 # --- What else can be said of it --------------------------------------------------------------------------------
