@@ -20,6 +20,7 @@ _HOMES: dict[str, str] = {
     "ordain.adapters.ledger.lock": "FileWriterLock",
     "ordain.adapters.ledger.sqlite": "SqliteLedger",
     "ordain.adapters.ledger.writer": "Writer",
+    "ordain.adapters.model.client": "HttpModels ModelBounds",
     "ordain.adapters.process.bash": "BashShell",
     "ordain.adapters.process.host": "program_path user_settings",
     "ordain.adapters.process.line": "understanding",

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 COMPILE = "pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11"
-EXTRAS = ("--extra=mcp", "--extra=toon", "--extra=dev", "pyproject.toml")
+EXTRAS = ("--extra=llm", "--extra=mcp", "--extra=toon", "--extra=dev", "pyproject.toml")
 
 
 def npm_packages() -> str:

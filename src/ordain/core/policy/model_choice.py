@@ -84,3 +84,16 @@ def base_url_fault(base_url: str) -> str | None:
     if read_address(base_url) is None:
         return 'must be an address such as "https://models.example/v1", with no password and no `#`'
     return None
+
+
+def access_fault(access: ModelAccess) -> str | None:
+    """Why a model cannot be reached like this, in words: no key goes over a network where others can read it."""
+    address = read_address(access.base_url)
+    if address is None:
+        return f"{access.base_url} is no address"
+    if address.scheme == "http" and access.key_env and address.host not in _HERE:
+        return f"{access.base_url} would be sent the key in clear text; write https, or leave the key out"
+    return None
+
+
+_HERE = ("127.0.0.1", "::1", "localhost")
