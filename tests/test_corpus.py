@@ -397,6 +397,12 @@ STRUCTURE = [
         *both({"timeout_ms": 86_400_001}),
     ),
     row("timeout of a day", None, md(run("**timeout:** 1d")), *both({"timeout_ms": 86_400_000})),
+    row(
+        "one foreign step id of two steps",
+        ("E_STEP_ID", "W_FOREIGN_ID"),
+        *both(*({"step_id": "step:0123abcd"} for _ in range(2))),
+        hint="Take the `step_id` away",
+    ),
     row("foreign step id", "W_FOREIGN_ID", *both({"step_id": "step:0123abcd"})),
     row("foreign plan id", "W_FOREIGN_ID", *both({}, plan_id="plan:0123abcd")),
     row(
@@ -858,6 +864,30 @@ CONTRACTS = [
     ),
     row("proof with a contract", None, *both({"proof": "red-then-green", **checked("sh -n x")})),
     row("verification by an expression", None, *both(by_expression('exit_code == 0 && output.contains("ok")'))),
+    *(
+        row(f"verification that asks about nothing: {text}", "E_CONTRACT_VACUOUS", *both(by_expression(text)))
+        for text in ("1 == 1", "true", '"a".startsWith("a")', "false")
+    ),
+    row(
+        "exit status of what has none",
+        "E_EXPR",
+        *both({"action": {"type": "acquire_lock", "lock_name": "l"}, **by_expression("exit_code == 0")}),
+        *both({"action": {"type": "nested_plan", "plan": json.loads(both({})[0])}, **by_expression("exit_code == 0")}),
+        *both({**write(), **by_expression("exit_code == 0")}),
+        hint="observed by Ordain",
+    ),
+    row(
+        "exit status of another step that has none",
+        "E_EXPR",
+        *both({"action": {"type": "acquire_lock", "lock_name": "l"}}, {"when": 'steps["s1"].exit_code == 0'}),
+        hint=".status",
+    ),
+    row(
+        "exit status of what may have one",
+        None,
+        *both({**call("shell", command="make"), **by_expression("exit_code == 0")}),
+        *both({**call("exec", argv=["make"])}, {"when": 'steps["s1"].exit_code == 0'}),
+    ),
     row("verification by no boolean", "E_EXPR", *both(by_expression("output"))),
     row("verification by an unknown name", "E_EXPR", *both(by_expression("exti_code == 0"))),
     row("the end of a step in `when`", "E_EXPR", *both({"when": "exit_code == 0"})),

@@ -18,7 +18,7 @@ REPEATED = VARIABLES | {"item", "index"}
     [
         ("true", Named()),
         ('steps["a"].output == 1', Named(steps=("a",))),
-        ("steps.a.exit_code == 0 && steps['b-c'].status == ''", Named(steps=("a", "b-c"))),
+        ("steps.a.exit_code == 0 && steps['b-c'].status == ''", Named(steps=("a", "b-c"), statuses=("a",))),
         ('steps["a"]["output"] == 1', Named(steps=("a",))),
         ('.steps["a"].output == 1', Named(steps=("a",))),
         ('1 in .steps["a"].output', Named(steps=("a",))),

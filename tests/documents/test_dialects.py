@@ -198,7 +198,6 @@ def test_s2_becomes_tool_calls() -> None:
 S2_TEXTS = {
     "$step_1": "${step_1.output}",
     "$5.00": "$5.00",
-    "$HOME": "$HOME",
     "a $step_1": "a $step_1",
     "${HOME}": "${HOME}",
     "${step_1.output}": "$${step_1.output}",
@@ -446,6 +445,15 @@ WRONG = {
         '{"steps": [{"id": "step_1", "tool": "t",\n"args": {"x": ["$step_2"]}}]}',
         [("E_REF", 2, 16)],
     ),
+    "s2 reference to nothing": (
+        '{"steps": [{"id": "step_1", "tool": "t",\n"args": {"x": "$nope"}}]}',
+        [("E_REF", 2, 10)],
+    ),
+    "s2 variable": ('{"steps": [{"id": "step_1", "tool": "t",\n"args": {"x": "$HOME"}}]}', [("E_REF", 2, 10)]),
+    "s2 skipped": (
+        '{"steps": [{"id": "step_1", "tool": "t", "args": {},\n"status": "skipped"}]}',
+        [("E_STEP_SKIPPED", 2, 1)],
+    ),
     "s3 misspelt": (S3.format("tool_required: []\n"), [("E_PLAN_UNKNOWN_FIELD", 4, 1)]),
     "s3 our own word": (S3.format("tools: []\n"), [("E_PLAN_UNKNOWN_FIELD", 4, 1)]),
     "s3 tools": (S3.format("tools_required: a\n"), [("E_PLAN_TYPE", 4, 1)]),
@@ -479,7 +487,10 @@ def test_did_you_mean() -> None:
         "s1 our own word": ("Write `dependsOn`.",),
         "s2 misspelt": ("Did you mean `dependsOn`?",),
         "s3 our own word": ("Write `tools_required`.",),
-        "s2 near reference": ("Did you mean `$step_1`?",),
+        "s2 near reference": (
+            "Did you mean `$step_1`?",
+            "A value that is `$name` alone is the result of a step; as text, let something stand before it.",
+        ),
     }
 
 

@@ -84,6 +84,7 @@ class PlanVerbs:
         document, problems = self._reviews.lint(data, file, params or None)
         if all(problem.severity is not Severity.ERROR for problem in problems):
             problems += self._reviews.denied(document, file)
+        problems += self._reviews.untrusted(problems)
         plan = document.plan
         identity = plan_id(plan) if plan is not None else None
         return LintReport(

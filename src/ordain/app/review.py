@@ -30,13 +30,17 @@ from ordain.core.policy.tier import tier_of
 from ordain.core.report.file_diff import BYTES_MAX, file_diffs
 from ordain.core.report.report import Review, RunReport
 from ordain.core.text.path import handed_fault, path_fault
-from ordain.core.text.problem import Place, Problem, Refused, Severity
+from ordain.core.text.problem import Place, Problem, Refused, Severity, blame_step
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.documents.typed_value import read_values
 from ordain.records.records import lineage_id
 from ordain.records.surroundings import Surroundings, called
 
+_OF_CONFIGURATION = frozenset(
+    ["E_AGENT_UNKNOWN", "E_STEP_AGENT", "E_TOOL_UNKNOWN", "E_TOOL_OPERATION", "E_ACTION_UNKNOWN"]
+)
+"""What a plan lacks that only a configuration can give it."""
 Params = Sequence[tuple[str, str]]
 """Names and values of a template's parameters, as they were typed."""
 
@@ -63,7 +67,7 @@ class Reviews:
         plan = document.plan or document.partial
         if plan is None:
             return document, document.problems
-        found = self._lint(plan, partial=document.plan is None, storing=storing)
+        found = (*self._lint(plan, partial=document.plan is None, storing=storing), *_of_dialect(document, plan))
         return document, (*document.problems, *placed(found, document, file, origin))
 
     def denied(self, document: Document, file: str | None) -> tuple[Problem, ...]:
@@ -73,6 +77,13 @@ class Reviews:
             return ()
         with suppress(Refused):  # linting must not need a state directory
             return tuple(placed(here.rule(plan, here.snapshot.settings).denied, document, file))
+        return ()
+
+    def untrusted(self, problems: Sequence[Problem]) -> tuple[Problem, ...]:
+        """That the configuration does not count, where it could say what a plan was found to lack."""
+        if any(problem.code in _OF_CONFIGURATION for problem in problems):
+            with suppress(Refused):  # linting must not need a state directory
+                return tuple(one for one in self._here.snapshot.notices if one.code == "W_CONFIG_UNTRUSTED")
         return ()
 
     def lint_plan(self, plan: Plan) -> tuple[Problem, ...]:
@@ -266,6 +277,15 @@ class Reviews:
         )
 
 
+def _of_dialect(document: Document, plan: Plan) -> Iterator[Problem]:
+    """What a document in the form of another program would mean there, and does not here."""
+    followed = [step.id for step in plan.steps if step.on_failure is None]
+    if document.dialect == "s2" and plan.on_failure is None and followed and len(plan.steps) > 1:
+        detail = "In this dialect, steps that do not need a failed one go on. Ordain ends the run at the first failure."
+        hint = "Write `critical: false` in the steps whose failure should not end it."
+        yield blame_step(followed[0], "W_DIALECT_FAILURE", detail, hint)
+
+
 def plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
     """The plan of a document that has no errors."""
     if document.plan is None or any(problem.severity is not Severity.WARNING for problem in problems):
@@ -276,8 +296,8 @@ def plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
 def placed(
     problems: Sequence[Problem], document: Document, file: str | None, origin: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
-    """The same problems with the line in the document where their step begins, or the step it was generated from;
-    what its reader told already is left out."""
+    """The same problems with the line in the document where their step begins, or the step it was generated from, or
+    where the field of the plan stands; what its reader told already is left out."""
     told = {(problem.code, problem.where.step if problem.where else None) for problem in document.problems}
     for problem in problems:
         step = problem.where.step if problem.where is not None else None
@@ -286,7 +306,9 @@ def placed(
         if problem.code == "E_PLAN_TOO_MANY_EDGES":  # to find its line would cost more than all that was refused
             yield msgspec.structs.replace(problem, where=Place(file=file))
             continue
+        field = problem.where.field if problem.where is not None else None
         place = document.places.get((origin or {}).get(step, step) if step else "", Place())
+        place = document.fields.get(field, place) if field is not None else place
         yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
 
 

@@ -53,8 +53,12 @@ class WorkspaceView:
     def tools(self) -> tuple[Mapping[str, ToolDefinition], tuple[Problem, ...]]:
         """Everything that steps can call, by its name; and a notice for each source of tools that does not say what it
         has."""
-        tools, unreached = self._here.found_tools(self._here.snapshot.settings)
-        notices = (replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values())
+        snapshot = self._here.snapshot
+        tools, unreached = self._here.found_tools(snapshot.settings)
+        notices = [replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values()]
+        written = read_settings(snapshot.text)[0] if snapshot.text is not None else snapshot.settings
+        if any(source not in snapshot.settings.sources.items() for source in written.sources.items()):
+            notices += (one for one in snapshot.notices if one.code == "W_CONFIG_UNTRUSTED")
         return {**COMMANDS, **tools}, tuple(notices)
 
     def agents(self) -> tuple[RosterLine, ...]:

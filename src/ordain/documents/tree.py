@@ -98,6 +98,7 @@ def read_tree(read: ReadValue, notation: Notation) -> Document:
         partial=(plan or readable_plan(read.value)) if settled and whole is None else None,
         problems=problems,
         places=LazyPlaces(tree.place, ("", *tree.places)),
+        fields=LazyPlaces(lambda name: Place(line=(at := tree.locate((name,)))[0], column=at[1]), tree.fields),
         notes=tuple(tree.notes),
         notation=notation,
         record=tree.record,
@@ -145,6 +146,8 @@ class _Tree:
         self._moved: dict[Path, Path] = {}
         self.problems = problems
         self.places: dict[str, Path | int] = {}
+        self.fields: tuple[str, ...] = ()
+        """The plan's own fields that the author wrote."""
         self.record: dict[str, Mapping[str, Any]] = {}
         self.notes: list[tuple[str, str]] = []
         self._claimed: list[tuple[Path, Any]] = []
@@ -199,6 +202,7 @@ class _Tree:
             return False
         if not prefix:
             self.places = taken
+            self.fields = tuple(name for name in value if name in Plan.__struct_fields__)
         self._settle_needs(value, found, ids, path, prefix, taken)
         for step in found:
             self.action(step.value.get("action"), (*step.path, "action"), f"{prefix}{step.id}/", depth)
@@ -318,6 +322,7 @@ class _Tree:
     ) -> None:
         """Settle what needs all ids: `needs`, and preconditions that name a step by a foreign id."""
         aliases: dict[str, str] = {}
+        doubled: dict[str, _Step] = {}
         foreign: list[_Step] = []
         for step in found:
             body = step.value
@@ -326,9 +331,17 @@ class _Tree:
                 if alias is not None and alias != step.id:
                     foreign.append(step)
                     if isinstance(alias, str) and alias not in known:
+                        if alias in aliases:
+                            doubled.setdefault(alias, step)
                         aliases.setdefault(alias, step.id)
             self._refuse_lines(body, "description", step.path, step.id)
             self._needs(step, ids, known)
+        for alias, step in doubled.items():
+            detail = (
+                f"`{aliases[alias]}` and `{step.id}` have the same `step_id`; nobody could tell which is meant by it."
+            )
+            hint = "Take the `step_id` away from one of them: it is only another name of the step."
+            self.add("E_STEP_ID", detail, (*step.path, "step_id"), hint, step=step.id)
         if foreign:
             shown = f"step `{foreign[0].id}`" + (f" and {len(foreign) - 1} more" if foreign[1:] else "")
             detail = f"The `step_id` of {shown} is not of Ordain's making; it is kept as another name of the step."

@@ -47,7 +47,7 @@ PARSED_COST_MAX = 250 * 4096**2
 """Hostile texts cost tree-sitter quadratic time: 4 KiB of them 40 ms. Longer ones, and those after so many, are not
 taken apart; bash alone says whether they are sound."""
 ASKED_MAX = 1000
-"""How many texts bash is asked about; faults in further ones are found once these are mended."""
+"""How many texts bash is asked about in one look; those beyond are named as not asked about."""
 
 _SURE = frozenset(
     [
@@ -70,6 +70,8 @@ class ShellText:
         self._parser: Parser | None = None
         self._bash = system_program("bash")
         self._asked = 0
+        self.unasked: set[str] = set()
+        """Texts that bash would have been asked about, had there not been so many of them since the last `scripts`."""
         self._cost = 0
         self._kept: dict[str, Script | None] = {}
         self._handed: dict[tuple[str, int], Script | None] = {}
@@ -82,7 +84,8 @@ class ShellText:
         texts = dict.fromkeys(texts)
         self._kept = {text: self._kept[text] for text in texts if text in self._kept}
         self._sure &= self._kept.keys()
-        self._cost = 0
+        self._cost = self._asked = 0
+        self.unasked.clear()
         return {text: script for text in texts if (script := self._script(text)) is not None}
 
     def read(self, text: str) -> tuple[Script | None, str | None]:
@@ -91,7 +94,7 @@ class ShellText:
         if plain is not None:
             return plain, None
         script = self._kept[text] if text in self._kept else self._script(text)
-        fault = None if text in self._sure else self._ask(text.encode("utf-8", "surrogatepass"))
+        fault = None if text in self._sure else self._ask(text)
         return (script, None) if fault is None else (None, fault)
 
     def _script(self, text: str) -> Script | None:
@@ -128,9 +131,10 @@ class ShellText:
             self._parser = Parser(Language(language()))
         return self._parser.parse(text.encode("utf-8", "surrogatepass")).root_node
 
-    def _ask(self, data: bytes) -> str | None:
+    def _ask(self, text: str) -> str | None:
         """What bash says is wrong with a text, without running it."""
         if self._bash is None or self._asked >= ASKED_MAX:
+            self.unasked.add(text)
             return None
         self._asked += 1
         import subprocess  # most commands are read without bash
@@ -138,7 +142,7 @@ class ShellText:
         try:
             done = subprocess.run(
                 [self._bash, "--noprofile", "--norc", "-n"],
-                input=data,
+                input=text.encode("utf-8", "surrogatepass"),
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
                 capture_output=True,
                 timeout=10,

@@ -182,6 +182,7 @@ class DirectoryWorkspace:
             shell_faults=faults,
             scripts=scripts,
             unread=frozenset(contracts) - read,
+            unasked=frozenset(self._shell_text.unasked),
             expression_faults=self._expression_faults(survey),
             pattern_faults=pattern_faults,
             idle_patterns=idle_patterns,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from ordain.core.lint.survey import Facts, Scope, Survey
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.workflow import workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
 from ordain.core.policy.agent import AgentChoice, choose, tasks_of
-from ordain.core.text.problem import Problem, blame_step
+from ordain.core.text.problem import Problem, blame_plan, blame_step
 
 TASK_TOKENS_MIN = 1000
 """Less than this pays no task of any agent."""
@@ -31,7 +33,7 @@ def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if scope.plan.agent and _unknown(scope.plan.agent, facts):
             detail = f"The plan names the agent `{scope.plan.agent}`, and there is none of that name."
             hints = survey.near(scope.plan.agent, facts.agents) or _WHERE
-            yield blame_step(None, "E_AGENT_UNKNOWN", detail, *hints, command=_LIST)
+            yield replace(blame_plan("agent", "E_AGENT_UNKNOWN", detail, *hints), command=_LIST)
     for scope, step, task in survey.tasks:
         choice = _choice(scope, step, facts)
         by_plan = not task.agent and any(plan.agent for plan in (scope.plan, *scope.around))
@@ -69,12 +71,12 @@ def agent_problem(code: str, name: str, fault: str) -> Problem:
 def used(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Who performs tasks, and with which model, is said only where there are tasks: what is approved is carried out."""
     for scope in survey.scopes:
-        named = (("agent", scope.plan.agent), ("model", scope.plan.model))
+        named = [(kind, name) for kind in ("agent", "model") if (name := getattr(scope.plan, kind))]
         # What is wrong with a name itself is said elsewhere.
-        what = " and ".join(f"the {kind} `{name}`" for kind, name in named if name and name.isascii())
+        what = " and ".join(f"the {kind} `{name}`" for kind, name in named if name.isascii())
         if what and next(tasks_of(scope.plan), None) is None:
             detail = f"The plan names {what}, and none of its steps has a task."
-            yield blame_step(None, "W_AGENT_UNUSED", detail, _UNUSED)
+            yield blame_plan(named[0][0], "W_AGENT_UNUSED", detail, _UNUSED)
     for step in survey.steps:
         if step.model is not None and not isinstance(step.action, Task):
             detail = f"`{step.id}` names the model `{step.model}`, and has no task."
@@ -129,7 +131,7 @@ def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
     if tokens is not None and 0 < tokens < wanted:
         detail = f"{tokens} tokens cannot pay {count} task{'s' if count > 1 else ''}: they need {wanted} at least."
         hint = f"Raise the budget; no task can be done with less than {TASK_TOKENS_MIN} tokens."
-        yield blame_step(None, "W_BUDGET", detail, hint)
+        yield blame_plan("budget", "W_BUDGET", detail, hint)
     for step in steps:
         own = _tokens(step.budget)
         if own is not None and 0 < own < TASK_TOKENS_MIN:

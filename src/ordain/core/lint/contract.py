@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ordain.core.lint.survey import Facts, Survey, last_policy
-from ordain.core.plan.condition import Contract
+from ordain.core.plan.condition import Contract, CustomCondition
+from ordain.core.plan.expr import OWN_END, named
 from ordain.core.plan.failure import Fallback
 from ordain.core.plan.model import Step, check_of
 from ordain.core.plan.refs import without_references
@@ -60,6 +61,21 @@ def contract_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
         yield from _syntax(step, "check", text, facts)
 
 
+def syntax_unasked(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A check that covers a part of the plan says which part it left out."""
+    if not facts.unasked:
+        return
+    texts = [(step, action.command) for step, action in survey.commands]
+    texts += [(step, contract.command) for step, contract in survey.contracts]
+    texts += survey.checks
+    left = [step for step, text in texts if text in facts.unasked]
+    if left:
+        many = f"{len(left):,} commands and contracts, the first of them in `{left[0].id}`"
+        detail = f"The syntax of {many}, was not checked: bash could not be asked about all of them."
+        hint = "Split the plan, or put long commands into scripts of the workspace."
+        yield blame_step(left[0].id, "W_SYNTAX_UNCHECKED", detail, hint)
+
+
 def _syntax(step: Step, what: str, text: str, facts: Facts) -> Iterator[Problem]:
     code = "E_COMMAND_SYNTAX" if what == "command" else "E_CONTRACT_SYNTAX"
     if not text or text.isspace():
@@ -105,6 +121,20 @@ def contract_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield blame_step(step.id, "E_CONTRACT_VACUOUS", detail, hint)
 
 
+def expression_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A verification by an expression that asks about nothing says the same whatever the step did."""
+    for asked in survey.asked:
+        used = asked.named
+        if not asked.after or asked.step is None or used.faults:
+            continue
+        if (asked.expression, asked.names) in facts.expression_faults:
+            continue
+        if not (used.steps or used.data or used.params or used.others):
+            detail = f"The verification of `{asked.step.id}` says the same whatever happens: it asks about nothing."
+            hint = "Let it ask how the step ended (`exit_code`, `output`), or give the step a contract."
+            yield blame_step(asked.step.id, "E_CONTRACT_VACUOUS", detail, hint)
+
+
 def contract_negated(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """`! command` holds also when the command could not do its work."""
     for step, _, script in _compound(survey, facts):
@@ -148,15 +178,22 @@ def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Nothing can say that a step without a contract is done after all."""
     for step in survey.steps:
         last = last_policy(step.on_failure)
-        if isinstance(last, Fallback) and check_of(step) is None:
+        if isinstance(last, Fallback) and last.steps and _looks_back(step):
+            detail = (
+                f"The verification of `{step.id}` asks how its own attempt ended, and fallbacks do not change that."
+            )
+            hint = "Give the step a contract: it is run again after the fallback, and sees what that did."
+            yield blame_step(step.id, "W_FALLBACK_UNPROVED", detail, hint)
+        elif isinstance(last, Fallback) and last.steps and check_of(step) is None:
             names = ", ".join(last.steps)
             detail = f"`{step.id}` falls back on {names}, and has no contract that could pass it afterwards."
             hint = "It stays failed, and the plan's failure policy follows. A contract would tell."
             yield blame_step(step.id, "W_FALLBACK_UNPROVED", detail, hint)
     for scope in survey.scopes:
         last = last_policy(scope.plan.on_failure)
-        if isinstance(last, Fallback):
-            plain = [one.id for one in scope.steps.values() if not last_policy(one.on_failure) and not check_of(one)]
+        if isinstance(last, Fallback) and last.steps:
+            followed = [one for one in scope.steps.values() if not last_policy(one.on_failure)]
+            plain = [one.id for one in followed if not check_of(one) or _looks_back(one)]
             if plain:
                 more = f" and {len(plain) - 1:,} more" if len(plain) > 1 else ""
                 detail = (
@@ -165,6 +202,15 @@ def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 )
                 hint = "Such a step stays failed. A contract would tell."
                 yield blame_step(plain[0], "W_FALLBACK_UNPROVED", detail, hint)
+
+
+def _looks_back(step: Step) -> bool:
+    """Whether a step is verified by how its own attempt ended, and by nothing that a fallback could change."""
+    check = check_of(step)
+    if not isinstance(check, CustomCondition):
+        return False
+    used = named(check.expression)
+    return not OWN_END.isdisjoint(used.others) and not (used.steps or used.data)
 
 
 def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from ordain.core.lint.survey import Facts, Scope, Survey
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_text
-from ordain.core.plan.model import Step
+from ordain.core.plan.model import Step, look_commands
 from ordain.core.plan.refs import without_references
 from ordain.core.plan.role import PathRead, PathWritten, parts
 from ordain.core.plan.tool import ToolDefinition
@@ -28,7 +28,7 @@ from ordain.core.text.path import (
     pattern_fault,
 )
 from ordain.core.text.pattern import PATTERN_MAX, PathPattern, plain_part
-from ordain.core.text.problem import Place, Problem, blame_step
+from ordain.core.text.problem import Place, Problem, blame_plan, blame_step
 
 _READ_KINDS = ("file", "topic", "step")
 
@@ -58,7 +58,7 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
         fault = path_fault(without_references(path), control=facts.settings.control)
         if fault is not None:
             hints = path_hints(fault, writes=False)
-            yield Problem(code="E_PATH", detail=f"The plan: the path `{path}` {fault}.", hints=hints)
+            yield blame_plan("preconditions", "E_PATH", f"The plan: the path `{path}` {fault}.", *hints)
     for where, pattern in _patterns(survey):
         fault = pattern_fault(pattern)
         if fault is not None and fault != OFF_LIMITS:
@@ -120,9 +120,9 @@ def written_places(survey: Survey, facts: Facts) -> set[str]:
     return {plain_part(one.path) for one in named_paths(survey, facts) if one.writes and "${" not in one.path}
 
 
-def _patterns(survey: Survey) -> Iterator[tuple[Place | None, str]]:
+def _patterns(survey: Survey) -> Iterator[tuple[Place, str]]:
     for scope in survey.scopes:
-        yield from ((None, pattern) for pattern in scope.plan.protect)
+        yield from ((Place(field="protect"), pattern) for pattern in scope.plan.protect)
     for step in survey.steps:
         if step.protect:
             yield from ((Place(step=step.id), pattern) for pattern in step.protect)
@@ -220,6 +220,7 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
         return
     writers = _writers(survey, facts, directories=True)
     opaque = {id(scope): scope.order.mask(_unbounded(scope)) for scope in survey.scopes}
+    commands = {id(scope): scope.order.mask(_unbounded(scope, tasks=False)) for scope in survey.scopes}
     handed = {(one.step.id, one.path) for one in named_paths(survey, facts) if one.handed}
     for step, path, *_ in _reads(survey, facts):
         why = facts.unhanded.get(path) if (step.id, path) in handed else None
@@ -229,17 +230,45 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
         elif path in facts.missing_files or why is not None:
             scope = survey.scope_of(step)
             made_by = [writer for writer in writers.of(folded(path)) if survey.scope_of(writer) is scope]
-            if scope.depth or step.id in scope.fallbacks or scope.order.after_any(opaque[id(scope)], step.id):
-                continue  # something unknown runs before
+            if scope.depth or step.id in scope.fallbacks or scope.order.circles:
+                continue
             if any(scope.order.before(writer.id, step.id) for writer in made_by):
                 continue
+            if scope.order.after_any(opaque[id(scope)], step.id):  # something unknown runs before
+                if why is None and not scope.order.after_any(commands[id(scope)], step.id):
+                    yield from _unnamed(scope, step, path)
+                continue
+            naming = _naming(scope, step, path) if not made_by else ()
             hint = f"`{made_by[0].id}` writes it: add that to `needs`." if made_by else "Check the path."
+            hint = f"`{naming[0]}` names it: if that makes it, add it to `needs`." if naming else hint
             if why is not None:
                 detail = f"`{step.id}` reads what cannot be handed to an agent: {why}."
                 yield blame_step(step.id, "E_PATH", detail, hint)
             else:
                 detail = f"`{step.id}` reads `{path}`, which is not there and which no step before it writes."
                 yield blame_step(step.id, "E_READS_MISSING", detail, hint)
+
+
+def _unnamed(scope: Scope, step: Step, path: str) -> Iterator[Problem]:
+    """A file that only an agent could have made by then, and that none of those before is asked for."""
+    naming = _naming(scope, step, path)
+    if not any(scope.order.before(other, step.id) for other in naming):
+        detail = f"`{step.id}` reads `{path}`, which is not there and which no step before it names."
+        hint = f"`{naming[0]}` names it: add that to `needs`." if naming else "Say in the task who writes it."
+        yield blame_step(step.id, "W_READS_UNNAMED", detail, hint)
+
+
+def _naming(scope: Scope, step: Step, path: str) -> list[str]:
+    """The other steps whose words name a file."""
+    name = path.rpartition("/")[2]
+    return [other.id for other in scope.steps.values() if other is not step and _names(other, name)]
+
+
+def _names(step: Step, name: str) -> bool:
+    """Whether the words of a step, or its contract, name a file."""
+    task = step.action
+    words = [task.task, task.instructions or "", *task.criteria] if isinstance(task, Task) else []
+    return any(name in text for text in (*words, *look_commands(step), *step.writes))
 
 
 def edits(survey: Survey) -> Iterator[tuple[Step, str, str]]:
@@ -272,10 +301,11 @@ def edits_fit(survey: Survey, facts: Facts) -> Iterator[Problem]:
         yield blame_step(step.id, "W_EDIT_TEXT", detail, hint)
 
 
-def _unbounded(scope: Scope) -> list[str]:
+def _unbounded(scope: Scope, *, tasks: bool = True) -> list[str]:
     """The steps that may write whatever they like: commands, agents, actions of others, unless they say what they
     write."""
-    steps = ((name, step.action) for name, step in scope.steps.items() if not step.writes)
+    kept = (one for one in scope.steps.items() if tasks or not isinstance(one[1].action, Task))
+    steps = ((name, step.action) for name, step in kept if not step.writes)
     return [name for name, action in steps if not isinstance(action, CallTool) or command_text(action) is not None]
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
+from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.failure import Fallback, Skip
 from ordain.core.plan.model import Step, conditions_of, item_name
@@ -27,11 +28,21 @@ from ordain.core.plan.refs import (
     references,
     spelt,
 )
-from ordain.core.plan.role import CommandText, Name, PathRead, PathWritten, Prose, StepName, parts
+from ordain.core.plan.role import (
+    CommandText,
+    EffectClass,
+    Name,
+    PathRead,
+    PathWritten,
+    Prose,
+    StepName,
+    about,
+    parts,
+)
 from ordain.core.plan.tool import COMMANDS, EXEC
 from ordain.core.policy.program import may_be_options
 from ordain.core.text.limit import strings
-from ordain.core.text.problem import Place, Problem, blame_step
+from ordain.core.text.problem import Place, Problem, blame_plan, blame_step
 
 # --- Reference -------------------------------------------------------------------------------------------------------
 
@@ -135,7 +146,7 @@ def completed_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     begins none has."""
     for condition, name in _steps_named(survey.plan.preconditions):
         detail = f"The plan: `{condition}` names `{name}`, and no step has run yet."
-        yield Problem(code="E_REF", detail=detail, hints=("Make it a precondition of a step.",))
+        yield blame_plan("preconditions", "E_REF", detail, "Make it a precondition of a step.")
     for step in survey.steps:
         for condition, name in _steps_named(conditions_of(step)):
             if name not in survey.scope_of(step).known:
@@ -283,7 +294,7 @@ def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield Problem(
                 code="E_EXPR",
                 detail=f"{who} is no good expression: {fault}.",
-                where=Place(step=asked.step.id) if asked.step is not None else None,
+                where=Place(step=asked.step.id) if asked.step is not None else Place(field="preconditions"),
                 hints=hints,
             )
 
@@ -291,6 +302,13 @@ def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def _name_faults(asked: AskedExpression, survey: Survey) -> Iterator[tuple[str, tuple[str, ...]]]:
     scope, used = asked.scope, asked.named
     yield from used.faults
+    if asked.after and asked.step is not None and "exit_code" in used.others and not _ends_with_status(asked.step):
+        hint = "Leave the verification out: that it took effect is observed by Ordain."
+        yield "there is no `exit_code`: what the step does ends with no exit status", (hint,)
+    for name in used.statuses:
+        if name in scope.known and not _ends_with_status(scope.known[name]):
+            hint = f'Ask for its `.status` or `.output`: `steps["{name}"].status == "passed"`.'
+            yield f"`{name}` has no `exit_code`: what it does ends with no exit status", (hint,)
     for name in used.steps:
         if asked.step is None:
             yield f"it asks about `{name}`, and no step has run yet", ()
@@ -304,6 +322,14 @@ def _name_faults(asked: AskedExpression, survey: Survey) -> Iterator[tuple[str, 
             yield f"it asks about `data.{name}`, and nothing is stored yet", ()
         elif name not in scope.stores:
             yield f"no step of this plan stores `{name}`", survey.near(name, scope.stores)
+
+
+def _ends_with_status(step: Step) -> bool:
+    """Whether a process does the work of a step, or may do it: an agent's, a handler's."""
+    if command_text(step.action) is not None:
+        return True
+    declared = about(step.action)
+    return declared.effect is EffectClass.OPAQUE and not declared.ledger_only and not isinstance(step.action, CallTool)
 
 
 # --- Stored ----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from ordain.core.text.limit import (
     STEPS_MAX,
 )
 from ordain.core.text.path import pattern_fault
-from ordain.core.text.problem import Problem, blame_step
+from ordain.core.text.problem import Place, Problem, blame_plan, blame_step
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TAKEN = frozenset(["index", "data", "params", "steps", "true", "false", "null", "in"])
@@ -46,7 +46,7 @@ def version(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for scope in survey.scopes:
         if scope.plan.plan_version != PLAN_VERSION:
             detail = f"The plan is of version {scope.plan.plan_version}; this program reads version {PLAN_VERSION}."
-            yield Problem(code="E_PLAN_VERSION", detail=detail)
+            yield blame_plan("plan_version", "E_PLAN_VERSION", detail)
 
 
 def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -145,13 +145,20 @@ def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
             who = f"`{step}`" if step is not None else "The plan"
             if isinstance(last, Fallback) and not last.steps:
                 hint = "Name a step of `## Fallbacks`, or choose another policy."
-                yield blame_step(step, "E_FIELD_VALUE", f"{who} falls back, and on no step.", hint)
+                yield _of_policy(step, "E_FIELD_VALUE", f"{who} falls back on no step: the list is empty.", hint)
             for name in last.steps if isinstance(last, Fallback) else ():
                 if name not in scope.fallbacks:
                     detail = f"{who} falls back to `{name}`, which is not among the plan's fallbacks."
                     hint = f"`{name}` is an ordinary step; move it under `## Fallbacks`."
                     hints = (hint,) if name in scope.steps else survey.near(name, scope.fallbacks)
-                    yield blame_step(step, "E_STEP_UNKNOWN_NEED", detail, *hints)
+                    yield _of_policy(step, "E_STEP_UNKNOWN_NEED", detail, *hints)
+
+
+def _of_policy(step: str | None, code: str, detail: str, *hints: str) -> Problem:
+    """The problem of a step's failure policy, or of the plan's."""
+    if step is None:
+        return blame_plan("on_failure", code, detail, *hints)
+    return blame_step(step, code, detail, *hints)
 
 
 def locks(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -196,16 +203,16 @@ def params(survey: Survey, facts: Facts) -> Iterator[Problem]:
         for name, parameter in scope.plan.params.items():
             if name.isascii() and not _VARIABLE.fullmatch(name):
                 hint = "Use letters, digits and `_`, not a digit first."
-                yield Problem(code="E_PARAM", detail=f"`{name}` cannot be the name of a parameter.", hints=(hint,))
+                yield blame_plan("params", "E_PARAM", f"`{name}` cannot be the name of a parameter.", hint)
             if parameter.default is not None and not fits(parameter, parameter.default):
                 detail = f"The default of the parameter `{name}` is not of its type, {parameter.type}."
-                yield Problem(code="E_PARAM", detail=detail)
+                yield blame_plan("params", "E_PARAM", detail)
             if parameter.files is not None:
                 yield from _files_faults(name, parameter)
             if parameter.default is not None and parameter.required:
                 hint = "Take one of the two away."
                 detail = f"The parameter `{name}` is required and has a default."
-                yield Problem(code="E_PARAM", detail=detail, hints=(hint,))
+                yield blame_plan("params", "E_PARAM", detail, hint)
 
 
 def _files_faults(name: str, parameter: Parameter) -> Iterator[Problem]:
@@ -213,10 +220,10 @@ def _files_faults(name: str, parameter: Parameter) -> Iterator[Problem]:
     fault = pattern_fault(parameter.files or "")
     if fault is not None:
         detail = f"The pattern `{parameter.files}` of the parameter `{name}` {fault}."
-        yield Problem(code="E_PATH", detail=detail)
+        yield blame_plan("params", "E_PATH", detail)
     if parameter.type != "list" or parameter.default is not None or parameter.required:
         detail = f"The parameter `{name}` has `files`, so it is a list that is neither required nor has a default."
-        yield Problem(code="E_PARAM", detail=detail, hints=('Write `{type: list, files: "src/*.py"}`.',))
+        yield blame_plan("params", "E_PARAM", detail, 'Write `{type: list, files: "src/*.py"}`.')
 
 
 def repeated(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -233,7 +240,8 @@ def tier(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan, or the configuration, may demand a trust tier; a weaker one is not good enough."""
     wanted = tier_of(survey.plan, facts.settings.tier)
     if wanted > facts.tier:
-        yield tier_problem(wanted, facts.tier_fault)
+        where = Place(field="tier") if survey.plan.tier is not None else None
+        yield msgspec.structs.replace(tier_problem(wanted, facts.tier_fault), where=where)
 
 
 def held_writes(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -255,7 +263,7 @@ def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if wanted is not None and wanted != facts.workspace_id:
             here = facts.workspace_id or "not yet known"
             detail = f"The plan is for workspace {wanted}; this one is {here}."
-            yield Problem(code="E_PLAN_WORKSPACE", detail=detail)
+            yield blame_plan("workspace_id", "E_PLAN_WORKSPACE", detail)
 
 
 # --- Numbers ---------------------------------------------------------------------------------------------------------
@@ -266,8 +274,8 @@ _SURELY_SHORT = COMMAND_BYTES_MAX // 4
 def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every number is one that a run can keep to."""
     for scope in survey.scopes:
-        for fault in _plan_faults(scope.plan):
-            yield Problem(code="E_STEP_LIMIT", detail=f"The plan's {fault}.")
+        for field, fault in _plan_faults(scope.plan):
+            yield blame_plan(field, "E_STEP_LIMIT", f"The plan's {fault}.")
     of_steps = ((step, _step_faults(step)) for step in survey.steps if not _unlimited(step))
     of_actions = ((step, _declared_faults(action)) for step, action in survey.others)
     for step, faults in chain(of_steps, of_actions):
@@ -286,14 +294,15 @@ def _unlimited(step: Step) -> bool:
     )
 
 
-def _plan_faults(plan: Plan) -> Iterator[str]:
-    yield from _concurrency_faults(plan.concurrency)
-    yield from _timeout_faults(plan.timeout_ms)
+def _plan_faults(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What is wrong with numbers of the plan itself, by the field that they are in."""
+    yield from (("concurrency", fault) for fault in _concurrency_faults(plan.concurrency))
+    yield from (("timeout_ms", fault) for fault in _timeout_faults(plan.timeout_ms))
     if plan.on_failure is not None:
-        yield from _declared_faults(plan.on_failure)
-    yield from _budget_faults(plan.budget)
+        yield from (("on_failure", fault) for fault in _declared_faults(plan.on_failure))
+    yield from (("budget", fault) for fault in _budget_faults(plan.budget))
     for condition in plan.preconditions:
-        yield from _declared_faults(condition)
+        yield from (("preconditions", fault) for fault in _declared_faults(condition))
 
 
 def _step_faults(step: Step) -> Iterator[str]:

@@ -321,6 +321,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Command text → the same taken apart; plain words need no entry."""
     unread: frozenset[str] = frozenset()
     """Contracts that nobody could take apart, although nothing is wrong with them."""
+    unasked: frozenset[str] = frozenset()
+    """Commands and contracts whose syntax nobody checked."""
     expression_faults: Mapping[tuple[str, frozenset[str]], str] = {}
     """Expression and the variables it can name → what is wrong with it."""
     pattern_faults: Mapping[str, str] = {}

@@ -61,6 +61,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     params: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     """Names that are neither of these, nor of the language, nor what the expression's own loops call their items."""
+    statuses: tuple[str, ...] = ()
+    """The steps whose exit status it asks for."""
     faults: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Sentences, each with its hints."""
 
@@ -94,7 +96,7 @@ def named(expression: str) -> Named:
     if len(expression) > EXPRESSION_BYTES_MAX:
         return Named()
     line = tokens(expression)
-    found: dict[str, list[str]] = {name: [] for name in (*VARIABLES, "others")}
+    found: dict[str, list[str]] = {name: [] for name in (*VARIABLES, "others", "statuses")}
     faults: list[tuple[str, tuple[str, ...]]] = []
     known = _OWN_WORDS.union(items_of_loops(line))
     for at, (kind, name) in enumerate(line):
@@ -105,6 +107,8 @@ def named(expression: str) -> Named:
             if key is not None:
                 found[name].append(key)
             if name == "steps":
+                if key is not None and _key(line, after)[0] == "exit_code":
+                    found["statuses"].append(key)
                 faults += _step_faults(key, line, after)
         elif name not in known and line[at + 1 : at + 2] != [("mark", "(")]:
             found["others"].append(name)

@@ -138,7 +138,7 @@ class Count(Role, frozen=True):
     def fault(self, value: float, what: str) -> str | None:
         if 1 <= value <= self.most:  # which NaN is not
             return None
-        return self.said or f"{what} must be between 1 and {self.most}"
+        return (self.said if value > self.most else "") or f"{what} must be between 1 and {self.most}"
 
 
 class Number(Role, frozen=True):

@@ -35,6 +35,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: int | None = None
     column: int | None = None
     step: str | None = None
+    field: str | None = None
+    """The field of the plan itself that it is about."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +61,11 @@ def blame_step(step: str | None, code: str, detail: str, *hints: str, command: s
     """The problem of one step; without one, of the plan."""
     where = Place(step=step) if step is not None else None
     return Problem(code=code, detail=detail, where=where, hints=hints, command=command)
+
+
+def blame_plan(field: str, code: str, detail: str, *hints: str) -> Problem:
+    """The problem of a field of the plan itself."""
+    return Problem(code=code, detail=detail, where=Place(field=field), hints=hints)
 
 
 class Refused(Exception):

@@ -229,6 +229,7 @@ def _s2_step(keys: Keys, values: _Values) -> dict[str, Any]:
         if keys.value.get(key) is None:
             keys.wrong("E_PLAN_TYPE", f"`{key}` is missing; text is wanted.")
     step = keys.take("id", str)
+    _refuse_skipped(keys)
     critical = keys.take("critical", bool)
     args = keys.take("args", dict[str, Any])
     needs = keys.take("dependsOn", tuple[str, ...])
@@ -247,6 +248,14 @@ def _s2_step(keys: Keys, values: _Values) -> dict[str, Any]:
     }
     keys.refuse_rest("A step of dialect s2", _S2.step_instead)
     return made
+
+
+def _refuse_skipped(keys: Keys) -> None:
+    """What a person marked to be skipped is not run behind their back; nothing else of a status is looked at."""
+    if keys.value.get("status") == "skipped":
+        detail = "The step is marked as skipped, and Ordain would run it: it takes no status from a document."
+        hint = "Take the step out, with what needs it; or take its `status` away to have it run."
+        keys.wrong("E_STEP_SKIPPED", detail, hint, at=("status",))
 
 
 class _Values:
@@ -270,9 +279,11 @@ class _Values:
         named = _NAMED.fullmatch(text)
         if named and named[1] in self._ids:
             return f"${{{named[1]}.output}}"
-        near = self._near.get(_stem(named[1])) if named else None
-        if near is not None:
-            keys.wrong("E_REF", f"`{text[:65]}` names no step of the plan.", f"Did you mean `${near}`?", at=path)
+        if named and not named[1][0].isdigit():
+            near = self._near.get(_stem(named[1]))
+            hints = (f"Did you mean `${near}`?",) if near is not None else ()
+            meant = "A value that is `$name` alone is the result of a step; as text, let something stand before it."
+            keys.wrong("E_REF", f"`{text[:65]}` names no step of the plan.", *hints, meant, at=path)
         # Unescaped it would become a reference, or lose a dollar.
         escaped = "$${" in text or next(references(text), None) is not None
         return text.replace("${", "$${") if escaped else text

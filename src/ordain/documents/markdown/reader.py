@@ -146,12 +146,17 @@ class _Reader:
         }
         if self.outline.title:
             places[""] = Place(line=self.outline.title.line, column=1)
+        found = {name: self.front.locate((name,)) for name in self.front.values}
+        of_fields = {name: Place(line=at[0], column=at[1]) for name, at in found.items() if at[0] is not None}
+        for name, field in fields.items():
+            of_fields[PLAN_TABLE[name].attribute if name in PLAN_TABLE else name] = Place(line=field.line, column=1)
         whole = plan_unless_wrong(plan, problems)
         return Document(
             plan=whole,
             partial=plan if whole is None else None,
             problems=problems,
             places=places,
+            fields=of_fields,
             notes=tuple(self.notes),
             record=self.record,
         )

@@ -15,10 +15,12 @@ import msgspec
 from ordain.core.plan.words import read_failure
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.documents.tree_writer import slug
 
 
 class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One step: `run` or `tool` does the work; with neither it is a task, for `agent` or whoever the settings name."""
+    """One step: `run` or `tool` with `args` does the work; else it is a task, for `agent` or whoever the settings name,
+    who may use only `tool`, where that is given."""
 
     description: str
     id: str | None = None
@@ -26,7 +28,7 @@ class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     env: dict[str, str] = {}
     tool: str | None = None
     operation: str | None = None
-    args: dict[str, Any] = {}
+    args: dict[str, Any] | None = None
     target: str | None = None
     agent: str | None = None
     needs: list[str | int] | None = None
@@ -78,14 +80,15 @@ def _tree(proposal: Proposal) -> dict[str, Any]:
 
 def _step(number: int, step: StepProposal) -> dict[str, Any]:
     contract = {"strategy": {"type": "contract", "command": step.contract}}
+    title = step.description if step.target is None else f"{step.description} (target: {step.target})"
     value = {
-        "description": step.description,
-        "action": _action(number, step),
-        "id": step.id,
+        "description": title,
+        "action": _action(number, step, title),
+        # Others name the step by what it does.
+        "id": slug(step.description, number) if step.id is None and step.target is not None else step.id,
         "needs": step.needs,
         "verification": contract if step.contract is not None else None,
         "on_failure": _policy(number, step.on_fail) if step.on_fail is not None else None,
-        "notes": f"Target: {step.target}" if step.target is not None else None,
     }
     return {name: one for name, one in value.items() if one is not None}
 
@@ -98,10 +101,11 @@ def _policy(number: int, words: str) -> Any:
     return msgspec.to_builtins(policy)
 
 
-def _action(number: int, step: StepProposal) -> Mapping[str, Any]:
+def _action(number: int, step: StepProposal, title: str) -> Mapping[str, Any]:
     given = [name for name in ("run", "tool", "agent") if getattr(step, name) is not None]
     problems = []
-    if len(given) > 1:
+    called = step.tool is not None and (step.args is not None or (step.operation is None and step.agent is None))
+    if len(given) > 1 and (called or step.run is not None):
         problems.append(f"Step {number} has {_listed(given)}; exactly one of them does the work.")
     problems += [
         f"Step {number} has `{name}`, which goes with `tool`."
@@ -114,11 +118,13 @@ def _action(number: int, step: StepProposal) -> Mapping[str, Any]:
         raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=detail) for detail in problems])
     if step.run is not None:
         return {"type": "run", "command": step.run, "env": step.env}
-    if step.tool is not None:
+    if called:
         operation = {"operation": step.operation} if step.operation is not None else {}
-        return {"type": "tool", "tool": step.tool, **operation, "args": step.args}
+        return {"type": "tool", "tool": step.tool, **operation, "args": step.args or {}}
     agent = {"agent": step.agent} if step.agent is not None else {}
-    return {"type": "task", "task": step.description, **agent}
+    # No arguments were given that a person could approve: an agent finds them, and may call nothing else.
+    scope = {"tools": [":".join(filter(None, (step.tool, step.operation)))]} if step.tool is not None else {}
+    return {"type": "task", "task": title, **agent, **scope}
 
 
 def _listed(names: Sequence[str]) -> str:
