@@ -159,7 +159,7 @@ _HOMES: dict[str, str] = {
         ConfigTrusted Event ExecutorStarted LineageEvent LockEvent LockReleased LockTaken PlanArchived PlanCancelled
         PlanExpired PlanPrepared PlanRejected ProtectedChanged Recorded RequestRefused RunCancelled RunEnded
         RunEvent RunFinished RunOpened RunPaused RunStarted SignalGiven SignatureRefused StopAsked TopicPosted
-        WorkspaceEvent WorkspaceOpened ids_named to_wire
+        WorkStopped WorkspaceEvent WorkspaceOpened ids_named to_wire
     """,
     "ordain.core.run.prompt": "AGENT_CANNOT PARTS cannot_words fenced why_cannot",
     "ordain.core.run.result": "Missing decoded",

@@ -55,6 +55,7 @@ from ordain.core.run.step_event import (
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
+from ordain.records.conflict import is_conflict, retried
 from ordain.records.records import WORKSPACE_STREAM, names_run
 from ordain.records.surroundings import Surroundings
 
@@ -162,7 +163,7 @@ class Answers:
                 Append(stream=f"run/{state.run_id}", expected=state.size, events=(event,), keeps=exact),
             )
         except Refused as refused:
-            if refused.problems[0].code != "E_LEDGER_CONFLICT":
+            if not is_conflict(refused):
                 raise
             raise stale(find_question(state, item)) from refused
 
@@ -174,24 +175,22 @@ class Answers:
         here = self._here
         workspace = here.snapshot.workspace
         state, event, exact = await self._decision(item, given, by, shown, credential)
-        while True:
+
+        async def sent() -> None:
             lineage = here.records.lineage(state.lineage)
+            if here.snapshot.workspace.size != workspace.size:
+                raise stale(find_question(state, item))
             self._refuse_answered(state, find_question(state, item))
             if lineage.open_run != state.run_id:
                 raise _too_late(state.run_id, f"{state.run_id} has ended just now.")
-            sent = AnswerSent(run_id=state.run_id, decision=event)
-            try:
-                await here.ledger.append(
-                    here.now(),
-                    Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
-                    Append(stream=state.lineage, expected=lineage.size, events=(sent,), keeps=exact),
-                )
-                break
-            except Refused as refused:
-                if refused.problems[0].code != "E_LEDGER_CONFLICT":
-                    raise
-                if here.snapshot.workspace.size != workspace.size:
-                    raise stale(find_question(state, item)) from refused
+            answer = AnswerSent(run_id=state.run_id, decision=event)
+            await here.ledger.append(
+                here.now(),
+                Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
+                Append(stream=state.lineage, expected=lineage.size, events=(answer,), keeps=exact),
+            )
+
+        await retried(sent)
         await self._taken_up(state, event)
 
     async def _taken_up(self, state: RunState, event: DecisionGiven) -> None:

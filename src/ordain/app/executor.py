@@ -24,6 +24,7 @@ from ordain.engine.journal import Journal
 from ordain.engine.loop import Engine
 from ordain.engine.shield import Shield
 from ordain.ports.ledger import Observer
+from ordain.records.conflict import is_conflict
 from ordain.records.surroundings import Surroundings
 
 BEAT_S = 10.0
@@ -47,7 +48,7 @@ class Executor:
         try:
             await self._engine.carry_out(self._here.ports.pid, self._here.ports.boot_id)
         except Refused as refused:
-            if refused.problems[0].code == "E_LEDGER_CONFLICT":
+            if is_conflict(refused):
                 raise taken_over(self._run_id) from refused
             stopped = Problem(
                 code="F_RUN_STOPPED",
@@ -84,7 +85,7 @@ def open_run(
 ) -> RunContext:
     """What a run is carried out with, as it was started and as things stand now. `judged_at` is how long the
     workspace's stream was when policy was asked about the whole plan; None where an earlier executor did that."""
-    snapshot, records = here.snapshot, here.records
+    held, records = here.held(), here.records
     former = records.run(state.rerun_of)[0] if state.rerun_of is not None else None
     _, permission = records.start_of(state.run_id, state.lineage)
     approval = permission.approval if permission is not None else None
@@ -95,7 +96,7 @@ def open_run(
         ports = replace(ports, shell=shell, agents=agents, sources=ports.sources.sealed(given))
     authority = RunAuthority(
         here,
-        snapshot.settings,
+        held.snapshot.settings,
         state.limits_in_force.handlers,
         approved=permission is not None,
         judged_at=judged_at,
@@ -109,8 +110,8 @@ def open_run(
         bound=_bound_files(here, state, approval),
         former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else {},
     )
-    sink = here.sink(state, former) if former is not None else here.sink(state)
-    return open_context(ports, opened, snapshot=snapshot, sink=sink, authority=authority)
+    sink = held.sink(state, former) if former is not None else held.sink(state)
+    return open_context(ports, opened, snapshot=held.snapshot, sink=sink, authority=authority)
 
 
 def _bound_files(here: Surroundings, state: RunState, approval: Approval | None) -> BoundFiles | None:

@@ -44,6 +44,7 @@ from ordain.documents.settings import read_settings
 from ordain.documents.settings_in_force import sha256
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
+from ordain.records.conflict import is_conflict
 from ordain.records.records import WORKSPACE_STREAM, lineage_id
 from ordain.records.surroundings import Surroundings
 
@@ -72,7 +73,7 @@ class Gate:
             append = Append(stream=stream, expected=state.size, events=(given(permission),))
             await here.ledger.append(permission.approval.issued_at, here.unchanged(snapshot), append)
         except Refused as refused:
-            if refused.problems[0].code != "E_LEDGER_CONFLICT":
+            if not is_conflict(refused):
                 raise
             raise meanwhile(state.plan_id) from refused
         return permission

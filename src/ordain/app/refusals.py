@@ -16,6 +16,7 @@ from ordain.core.run.event import Recorded, RequestRefused
 from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Problem, Refused
 from ordain.ports.ledger import Append
+from ordain.records.conflict import is_conflict
 from ordain.records.records import names_run, refuse_foreign
 from ordain.records.surroundings import Surroundings
 
@@ -88,7 +89,7 @@ class Refusals:
                     await self._here.ledger.append(self._here.now(), append)
                     return
                 except Refused as refused:
-                    if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was recorded just now
+                    if not is_conflict(refused):  # another one was recorded just now
                         raise
 
     def __call__(self) -> Sequence[Recorded]:

@@ -33,6 +33,7 @@ from ordain.core.run.wait import signals_of, stream_of_signal
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.ports.ledger import Append, Observer
 from ordain.ports.machine import Credential
+from ordain.records.conflict import is_conflict
 from ordain.records.records import Records, names_run, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
@@ -181,7 +182,7 @@ class RunControl:
                     begun = await self._start(stream, run_id, by, shown, credential, again, preparation)
                     break
                 except Refused as refused:
-                    if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    if not is_conflict(refused):
                         raise
                     if shown is not None:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown

@@ -12,6 +12,7 @@ from ordain.core.run.event import StopLifted, WorkspaceEvent, WorkStopped
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append
 from ordain.ports.machine import StopSwitch
+from ordain.records.conflict import is_conflict
 from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
@@ -74,6 +75,6 @@ class Stops:
                     )
                     return True
                 except Refused as refused:
-                    if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    if not is_conflict(refused):
                         raise
         return False

@@ -28,8 +28,9 @@ from ordain.core.run.topic import (
 )
 from ordain.core.run.wait import signal_of, signals_of, stream_of_signal
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
-from ordain.core.text.problem import Refused, closest, refuse
+from ordain.core.text.problem import closest, refuse
 from ordain.ports.ledger import Append
+from ordain.records.conflict import retried
 from ordain.records.surroundings import Surroundings
 
 # --- Topics ----------------------------------------------------------------------------------------------------------
@@ -78,7 +79,8 @@ class Topics:
         here, stream = self._here, stream_of_topic(name)
         await here.identity()
         event = TopicPosted(topic=name, by=by, text=here.sink().text(text))
-        while True:
+
+        async def posted() -> TopicLine:
             size, now = here.ledger.size(stream), here.now()
             if not size and len(here.ledger.streams(stream_of_topic(""))) >= self._topics_max:
                 detail = f"There are {self._topics_max:,} topics already, and no more are taken."
@@ -86,13 +88,10 @@ class Topics:
             if flooded(here.records.topic(name, PER_HOUR), now):
                 detail = f"{PER_HOUR} messages were posted to `{name}` within the last hour, and no more are taken."
                 raise refuse("E_TOPIC_FLOOD", detail, "Put what is much into a file of the workspace, and name it.")
-            try:
-                (recorded,) = await here.ledger.append(now, Append(stream=stream, expected=size, events=(event,)))
-            except Refused as refused:
-                if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was posted just now
-                    raise
-            else:
-                return TopicLine(topic=name, count=size + 1, newest=messages((recorded,))[0])
+            (recorded,) = await here.ledger.append(now, Append(stream=stream, expected=size, events=(event,)))
+            return TopicLine(topic=name, count=size + 1, newest=messages((recorded,))[0])
+
+        return await retried(posted)
 
 
 def _refuse_name(name: str) -> None:
@@ -156,21 +155,20 @@ class Signals:
             value_json=not is_text,
         )
         stream, keeps = stream_of_signal(key), (data,) if data else ()
-        while True:
+
+        async def recorded() -> int:
             size = here.ledger.size(stream)
-            try:
-                await here.ledger.append(here.now(), Append(stream=stream, expected=size, events=(event,), keeps=keeps))
-                break
-            except Refused as refused:
-                if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was given just now
-                    raise
+            await here.ledger.append(here.now(), Append(stream=stream, expected=size, events=(event,), keeps=keeps))
+            return size + 1
+
+        count = await retried(recorded)
         heard = tuple(
             plan.state.open_run
             for plan in here.ledger.plans(open_only=True)
             if plan.state.open_run is not None and key in signals_of(here.records.run(plan.state.open_run)[0].plan)
         )
         awaited = tuple(one for one in self.awaited() if one.signal == key)
-        return SignalReport(key=key, count=size + 1, heard_by=heard, awaited_by=awaited)
+        return SignalReport(key=key, count=count, heard_by=heard, awaited_by=awaited)
 
     def awaited(self) -> tuple[SignalAwaited, ...]:
         """The steps of open runs that wait for a signal."""

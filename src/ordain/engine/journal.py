@@ -19,6 +19,7 @@ from ordain.core.run.state import apply
 from ordain.core.text.problem import Refused
 from ordain.ports.ledger import Append, Artifact, Ledger, Observer
 from ordain.ports.machine import Clock
+from ordain.records.conflict import conflicts, is_conflict
 from ordain.records.records import Records
 
 Report = Callable[[Instant], RunEvent | None]
@@ -132,20 +133,21 @@ class Journal:
             head = chain.head_after(self._head, append.stream, append.expected, append.events, self.now)
             ending = RunEnded(run_id=self.state.run_id, status=last.status, head=head)
             also = self.records.giving_back(self.state, last.status)
+        overtaken = conflicts()
         while True:
             size = self.ledger.size(lineage) if ending is not None else 0
             said = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
             try:
                 return await self.ledger.append(self.now, append, *said, *also)
             except Refused as refused:
-                code = refused.problems[0].code
                 # Another process holds the file: the one error after which trying again is safe, and nothing is lost
                 # by waiting.
-                if code == "E_LEDGER_BUSY":
+                if refused.problems[0].code == "E_LEDGER_BUSY":
                     continue
                 # Somebody prepared or approved this plan again just now: only the lineage moved on, so try again.
-                if code != "E_LEDGER_CONFLICT" or not said or self.ledger.size(lineage) == size:
+                if not is_conflict(refused) or not said or self.ledger.size(lineage) == size:
                     raise
+                next(overtaken)
 
     # --- Reports ---------------------------------------------------------------------------------------------------
 

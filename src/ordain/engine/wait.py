@@ -16,6 +16,7 @@ from ordain.core.run.wait import Settled
 from ordain.core.text.problem import Refused
 from ordain.engine.context import RunContext
 from ordain.ports.ledger import Append
+from ordain.records.conflict import conflicts, is_conflict
 
 
 class Look(NamedTuple):
@@ -56,6 +57,7 @@ class Waits:
 
     async def look(self, step_id: StepId) -> None:
         """Record what a step finds. Everything before it must be durable."""
+        overtaken = conflicts()
         while True:
             found, stream, size = self._look(step_id, self._journal.tick())
             if found is None:
@@ -69,8 +71,9 @@ class Waits:
                 return
             except Refused as refused:
                 # Another run was quicker; whatever else is wrong is not ours to try again.
-                if refused.problems[0].code != "E_LEDGER_CONFLICT" or self._ledger.size(stream) == size:
+                if not is_conflict(refused) or self._ledger.size(stream) == size:
                     raise
+                next(overtaken)
 
     async def stand_by(self, step_id: StepId, now: Instant) -> None:
         """Wait until a step may find something else, or its time is over."""

@@ -41,6 +41,7 @@ from ordain.core.run.topic import apply_topic, stream_of_topic
 from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, locks_of, stream_of, stream_of_signal
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append, Ledger
+from ordain.records.conflict import retried
 
 WORKSPACE_STREAM = "workspace"
 _FOLDED_MAX = 8
@@ -361,16 +362,15 @@ class Records:
     async def decide(self, stream: str, decision: Callable[[PlanState], LineageEvent], at: Instant) -> PlanState:
         """Record what `decision` makes of a lineage as it stands, and nothing else: when something was recorded in
         between it is asked again. Returns the state after it."""
-        while True:
+
+        async def decided() -> PlanState:
             state = self.lineage(stream)
             expected, event = state.size, decision(state)
             after = apply_lineage(state, event, at)  # first, so that what cannot happen is never recorded
-            try:
-                await self._ledger.append(at, Append(stream=stream, expected=expected, events=(event,)))
-                return after
-            except Refused as refused:
-                if refused.problems[0].code != "E_LEDGER_CONFLICT":
-                    raise
+            await self._ledger.append(at, Append(stream=stream, expected=expected, events=(event,)))
+            return after
+
+        return await retried(decided)
 
 
 def _copied(state: PlanState) -> PlanState:

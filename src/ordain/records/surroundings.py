@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import AbstractContextManager
+from copy import copy
 
 import msgspec
 
@@ -52,6 +53,7 @@ from ordain.ports.ledger import Append, Ledger
 from ordain.ports.machine import Credential
 from ordain.ports.ports import Ports
 from ordain.ports.process import Shell
+from ordain.records.conflict import is_conflict, retried
 from ordain.records.records import WORKSPACE_STREAM, Records
 from ordain.records.sink import Sink
 from ordain.records.snapshot import Snapshot, Snapshots
@@ -65,6 +67,14 @@ class Surroundings:
 
     def __init__(self, ports: Ports) -> None:
         self.ports, self.snapshots = ports, Snapshots(ports)
+        self._held: Snapshot | None = None
+
+    def held(self) -> Surroundings:
+        """The same questions, all answered by one snapshot, looked at once: for what is shown or decided at one
+        moment. Whether it still counts is asked when something is recorded (`unchanged`)."""
+        held = copy(self)
+        held._held = self.snapshot
+        return held
 
     @property
     def ledger(self) -> Ledger:
@@ -120,7 +130,7 @@ class Surroundings:
                     Append(stream=WORKSPACE_STREAM, expected=0, events=(WorkspaceOpened(workspace=minted),)),
                 )
             except Refused as refused:
-                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                if not is_conflict(refused):
                     raise
             known = self.records.workspace_id()
             assert known is not None
@@ -131,12 +141,12 @@ class Surroundings:
     @property
     def snapshot(self) -> Snapshot:
         """The workspace as it stands now; folded again only where something changed."""
-        return self.snapshots.current()
+        return self._held or self.snapshots.current()
 
     def unchanged(self, snapshot: Snapshot) -> Append:
         """What an append holds that is decided by a snapshot: the workspace's stream must be as long as it was then.
         Raises Refused with E_LEDGER_CONFLICT where things are otherwise by now; `ordain.toml` is in no stream."""
-        if self.snapshot is not snapshot:
+        if self.snapshots.current() is not snapshot:
             raise refuse("E_LEDGER_CONFLICT", "The settings or the approvers changed meanwhile.")
         return Append(stream=WORKSPACE_STREAM, expected=snapshot.workspace.size, events=())
 
@@ -390,13 +400,13 @@ class Surroundings:
         return self.ledger.seal(what.encode()) if what.startswith("sha256:") and self.has_ledger() else what
 
     async def situation(self, plan: Plan) -> Situation:
-        tier = tier_of(plan, self.snapshot.settings.tier)
+        workspace, here = await self.identity(), self.held()
         return Situation(
-            workspace=await self.identity(),
-            base=self.base(plan),
-            tier=tier,
+            workspace=workspace,
+            base=here.base(plan),
+            tier=tier_of(plan, here.snapshot.settings.tier),
             now=self.ports.clock.moment(),
-            misfits=lambda sealed: self.misfits(sealed, plan),
+            misfits=lambda sealed: here.misfits(sealed, plan),
         )
 
     # --- Trust tiers -----------------------------------------------------------------------------------------------
@@ -436,13 +446,8 @@ class Surroundings:
         if signature is not None:
             return signature
         event = SignatureRefused(name=credential.name, by=by)
-        while True:  # whatever else was recorded meanwhile, this happened
-            try:
-                await self.record(self.snapshot.workspace, event)
-                break
-            except Refused as refused:
-                if refused.problems[0].code != "E_LEDGER_CONFLICT":
-                    raise
+        # Whatever else was recorded meanwhile, this happened.
+        await retried(lambda: self.record(self.snapshot.workspace, event))
         raise refuse("E_APPROVAL_SIGNATURE", f"That is not the passphrase of {credential.name}'s key.")
 
     async def record(self, state: WorkspaceState, event: WorkspaceEvent) -> None:
