@@ -308,6 +308,7 @@ def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: py
     for module, name in (
         (snapshot, "in_force"),
         (snapshot, "take"),
+        (snapshot.Snapshot, "is_current"),
         (records, "apply_workspace"),
         (records, "apply_lineage"),
         (records, "apply"),
@@ -324,6 +325,7 @@ def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: py
     assert counted == {
         "in_force": 1,
         "take": 1,
+        "is_current": 15,  # one for each step, and the moments of preparing, starting and ending
         "apply_workspace": 5,  # each event once: opened, two enrolled, twice trusted
         "apply_lineage": 4,  # prepared (tried before it is recorded), started, ended
         "apply": 1,  # the run's first event; the engine folds the others itself

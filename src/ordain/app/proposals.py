@@ -28,6 +28,7 @@ from ordain.core.report.report import Prepared
 from ordain.core.run.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
 from ordain.core.text.limit import HOUR_MS
 from ordain.core.text.problem import Place, Problem, Refused, closest, refuse
+from ordain.core.text.redaction import Redactor
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.documents.settings_in_force import sha256
@@ -127,7 +128,7 @@ class Proposals:
         notices: tuple[Problem, ...],
         revised: str | None,
     ) -> Prepared:
-        here = self._here
+        here = self._here.held()
         settings, before = here.snapshot.settings, here.snapshot.notices
         tier = tier_of(plan, settings.tier)
         if later := not_yet_refused(plan, here.tools(settings), panes=here.ports.panes is not None, tier=tier):
@@ -140,7 +141,7 @@ class Proposals:
         if ruling.denied:
             raise Refused(ruling.denied)
         plan = reread_plan(plan)  # what is appended stays, so it must be readable
-        self._refuse_secrets(plan)
+        _refuse_secrets(plan, here.redactor())
         await here.identity()
         await self.expire_overdue()
         identity, now = plan_id(plan), here.now()
@@ -191,25 +192,6 @@ class Proposals:
                 command=prepared.approval_command,
             )
         return prepared
-
-    def _refuse_secrets(self, plan: Plan) -> None:
-        """Raise Refused where something of a plan would have to be hidden: whoever approves it must see all of it."""
-        redactor = self._here.redactor()
-        if redactor.data(canonical_bytes(plan)) == canonical_bytes(plan):
-            return
-        parts = [(f"Step {number}", Place(step=step.id), step) for number, step in enumerate(plan.steps, 1)]
-        around = msgspec.structs.replace(plan, steps=())
-        found = [
-            Problem(
-                code="E_PLAN_SECRET",
-                detail=f"{who} holds a secret that is known here, or what looks like one.",
-                where=where,
-                hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
-            )
-            for who, where, part in (*parts, ("The plan", None, around))
-            if redactor.data(canonical_bytes(part)) != canonical_bytes(part)
-        ]
-        raise Refused(found or [Problem(code="E_PLAN_SECRET", detail="The plan holds a secret that is known here.")])
 
     def _rejected_alike(self, plan: Plan, by: Principal, stream: str) -> tuple[Rejection, ...]:
         """The rejections of other plans that this agent proposed and that were this one in other words."""
@@ -377,12 +359,13 @@ class Proposals:
     def write_copy(self, stream: str, state: PlanState) -> None:
         """Write what a person would read of a proposal that came without a file. A copy that somebody edited is left
         alone: it may become the next revision."""
-        plan = self._here.records.readable_plan(stream) if state.document is None else None
-        if plan is None or self._edited(stream, state):
+        if state.document is not None or (plan := self._here.records.readable_plan(stream)) is None:
+            return
+        here, path = self._here, self._copy_path(stream)
+        if self._is_edited(path, state):
             return
         from ordain.documents.markdown.writer import write_markdown  # few proposals come without a file
 
-        here, path = self._here, self._copy_path(stream)
         if state.stage is Stage.ARCHIVED:
             here.ports.copies.remove(path)
             path = str(PurePosixPath(ARCHIVE) / PurePosixPath(path).name)
@@ -400,20 +383,18 @@ class Proposals:
 
     def copy_drift(self, stream: str, state: PlanState) -> tuple[Problem, ...]:
         """A notice when our copy of a proposal says something else than the plan."""
-        if not self._edited(stream, state):
+        if state.document is not None or not self._is_edited(path := self._copy_path(stream), state):
             return ()
         return (
             Problem(
                 code="W_DOC_DRIFT",
-                detail=f"{self._copy_path(stream)} was edited since; what runs is what was prepared.",
+                detail=f"{path} was edited since; what runs is what was prepared.",
                 command=f"ordain revise {short_id(state.plan_id)}",
             ),
         )
 
-    def _edited(self, stream: str, state: PlanState) -> bool:
-        if state.document is not None:
-            return False
-        data = self._here.ports.workspace.document(self._copy_path(stream))
+    def _is_edited(self, path: str, state: PlanState) -> bool:
+        data = self._here.ports.workspace.document(path)
         if data is None:
             return False
         plan = read(data, None).plan
@@ -446,3 +427,22 @@ async def expire(here: Surroundings, stream: str) -> PlanState | None:
 def _same_agent(proposer: Principal | None, by: Principal) -> bool:
     """Whether an agent proposed this by whatever channel it has."""
     return proposer is not None and not proposer.person and proposer.name == by.name
+
+
+def _refuse_secrets(plan: Plan, redactor: Redactor) -> None:
+    """Raise Refused where something of a plan would have to be hidden: whoever approves it must see all of it."""
+    if redactor.data(canonical_bytes(plan)) == canonical_bytes(plan):
+        return
+    parts = [(f"Step {number}", Place(step=step.id), step) for number, step in enumerate(plan.steps, 1)]
+    around = msgspec.structs.replace(plan, steps=())
+    found = [
+        Problem(
+            code="E_PLAN_SECRET",
+            detail=f"{who} holds a secret that is known here, or what looks like one.",
+            where=where,
+            hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
+        )
+        for who, where, part in (*parts, ("The plan", None, around))
+        if redactor.data(canonical_bytes(part)) != canonical_bytes(part)
+    ]
+    raise Refused(found or [Problem(code="E_PLAN_SECRET", detail="The plan holds a secret that is known here.")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -149,8 +150,7 @@ class Reviews:
             plan = plan_or_refuse(document, problems)
             return self._review(plan, status="template", document=file, notices=(*wanted, *problems))
         plan = plan_or_refuse(document, problems)
-        notices = (*problems, *self._here.snapshot.notices)
-        return self._review(plan, status="draft", document=file, notices=notices)
+        return self._review(plan, status="draft", document=file, notices=problems)
 
     def review(
         self,
@@ -169,7 +169,7 @@ class Reviews:
             status=status,
             document=state.document,
             proposer=state.proposer if identity == state.plan_id else None,
-            notices=(*notices, *self._here.drift(state), *self._here.snapshot.notices),
+            notices=(*notices, *self._here.drift(state)),
             run=run,
             rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
             unused=len(state.permissions),
@@ -190,7 +190,7 @@ class Reviews:
     ) -> Review:
         from ordain.core.report.risk_search import RiskSources, find_risks  # only where a plan is shown
 
-        here = self._here
+        here = self._here.held()
         settings = here.snapshot.settings
         ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
         identity, tools = plan_id(plan), here.tools(settings, plan)
@@ -201,9 +201,9 @@ class Reviews:
             return not here.ports.terminal and here.ports.workspace.real_path(path)[:1] == "/"
 
         operands = {path: what for path, what in base.operands.items() if not hidden(path)}
-        since, since_rejected = self._since(plan, identity, lineage, document) if lineage is not None else (None, None)
+        since, since_rejected = _since(here, plan, identity, lineage, document) if lineage is not None else (None, None)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
-        notices = (*notices, *ruling.denied, *here.ports.weaknesses)
+        notices = (*notices, *here.snapshot.notices, *ruling.denied, *here.ports.weaknesses)
         tasks = tuple(assignments(plan, settings, here.known_agents(settings), tools))
         left_out = not_bound(plan, here.named_files(plan), base.operands, writes, hidden)
         unusual = here.unusual(plan, settings)
@@ -220,7 +220,7 @@ class Reviews:
             reasons=ruling.reasons,
             effects=planned_effects(plan, tools, settings),
             risks=find_risks(plan, sources),
-            diffs=file_diffs(plan, self._text_of),
+            diffs=file_diffs(plan, partial(_text_of, here)),
             tasks=tasks,
             tier=tier,
             base=msgspec.structs.replace(base, operands=operands),
@@ -240,41 +240,45 @@ class Reviews:
             since_rejected=since_rejected,
         )
 
-    def _text_of(self, path: str) -> str | None:
-        """What is in a file of the workspace, without secrets; None where it is no text that anybody may be shown."""
-        here = self._here
-        if path_fault(path) is not None or handed_fault(path, touched=True) is not None:
-            return None
-        try:
-            data, size = here.ports.workspace.beginning(path, BYTES_MAX, here.snapshot.settings.secret_files)
-            return here.redactor().text(data.decode()) if size <= BYTES_MAX else None
-        except (Refused, UnicodeDecodeError):
-            return None
 
-    def _since(
-        self, plan: Plan, identity: PlanId, lineage: str, document: str | None
-    ) -> tuple[Since | None, Since | None]:
-        """What changed since the last plan a person approved of this lineage or from this document, and since the last
-        one that was rejected, where that was later; None where that is nothing."""
-        approved = self._here.records.last_approved(lineage, document, besides=identity)
-        rejected = self._here.records.last_rejected(lineage, document, besides=identity)
-        if approved is not None and rejected is not None and (approved[0] > rejected[0] or approved[2] == rejected[2]):
-            rejected = None
-        return self._change(plan, approved, approved=True), self._change(plan, rejected, approved=False)
+def _text_of(here: Surroundings, path: str) -> str | None:
+    """What is in a file of the workspace, without secrets; None where it is no text that anybody may be shown."""
+    if path_fault(path) is not None or handed_fault(path, touched=True) is not None:
+        return None
+    try:
+        data, size = here.ports.workspace.beginning(path, BYTES_MAX, here.snapshot.settings.secret_files)
+        return here.redactor().text(data.decode()) if size <= BYTES_MAX else None
+    except (Refused, UnicodeDecodeError):
+        return None
 
-    def _change(self, plan: Plan, found: tuple[Instant, str, PlanId] | None, *, approved: bool) -> Since | None:
-        if found is None or (former := self._here.records.readable_plan(found[1], found[2])) is None:
-            return None
-        settings = self._here.snapshot.settings
-        changed = difference(former, plan, self._here.tools(settings, former, plan), settings)
-        return Since(
-            plan_id=found[2],
-            approved_at=found[0] if approved else None,
-            rejected_at=found[0] if not approved else None,
-            concerns=tuple(detail for _, detail in concern_words(changed.concerns)),
-            summary=summary(changed),
-            changes=PlanDifference(fields=changed.fields, steps=changed.steps, fallbacks=changed.fallbacks),
-        )
+
+def _since(
+    here: Surroundings, plan: Plan, identity: PlanId, lineage: str, document: str | None
+) -> tuple[Since | None, Since | None]:
+    """What changed since the last plan a person approved of this lineage or from this document, and since the last
+    one that was rejected, where that was later; None where that is nothing."""
+    approved = here.records.last_approved(lineage, document, besides=identity)
+    rejected = here.records.last_rejected(lineage, document, besides=identity)
+    if approved is not None and rejected is not None and (approved[0] > rejected[0] or approved[2] == rejected[2]):
+        rejected = None
+    return _change(here, plan, approved, approved=True), _change(here, plan, rejected, approved=False)
+
+
+def _change(
+    here: Surroundings, plan: Plan, found: tuple[Instant, str, PlanId] | None, *, approved: bool
+) -> Since | None:
+    if found is None or (former := here.records.readable_plan(found[1], found[2])) is None:
+        return None
+    settings = here.snapshot.settings
+    changed = difference(former, plan, here.tools(settings, former, plan), settings)
+    return Since(
+        plan_id=found[2],
+        approved_at=found[0] if approved else None,
+        rejected_at=found[0] if not approved else None,
+        concerns=tuple(detail for _, detail in concern_words(changed.concerns)),
+        summary=summary(changed),
+        changes=PlanDifference(fields=changed.fields, steps=changed.steps, fallbacks=changed.fallbacks),
+    )
 
 
 def _of_dialect(document: Document, plan: Plan) -> Iterator[Problem]:

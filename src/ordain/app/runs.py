@@ -243,8 +243,9 @@ class RunVerbs:
         """Raise Refused where work is stopped, a run of this plan is open, or an agent of it cannot be started: nobody
         need be asked about what could not start."""
         self._here.refuse_stopped()
-        self._control.refuse_open(self._records.current(ref)[1])
-        self._here.refuse_agents(self._plans.review(ref).plan, self._here.snapshot.settings)
+        stream, state = self._records.current(ref)
+        self._control.refuse_open(state)
+        self._here.refuse_agents(self._records.plan(stream), self._here.snapshot.settings)
 
 
 _UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
