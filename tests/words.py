@@ -105,6 +105,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.plan.canonical": """
         PLAN_TYPE canonical_bytes digest plan_from_bytes plan_hash plan_id short_id step_key
     """,
+    "ordain.core.plan.command": "command_text",
     "ordain.core.plan.condition": """
         ApprovalScope ApprovalValid Contract CustomCondition External LockAvailable LockHeld NoCheck PaneExists
         PaneState PatternMatch PatternMatched PatternNotMatched Precondition StepCompleted Verification

@@ -42,6 +42,7 @@ from tests.words import (
     StepId,
     StoreData,
     Task,
+    command_text,
 )
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -234,8 +235,9 @@ def _draw_plan(random: Random, prefix: str, count: int, deep: int, *, tasks: boo
     places = dict(zip(names, order, strict=True))
     before = {name: [other for other in names if places[other] < at] for name, at in places.items()}
     steps = [_draw_step(random, name, before[name], fallbacks, deep, tasks=tasks) for name in names]
+    processes = {one.id for one in steps if isinstance(one.action, Task) or command_text(one.action) is not None}
     return plan(
-        *steps,
+        *(_asking_of(processes, one) for one in steps),
         fallbacks=tuple(_draw_step(random, name, [], [], deep - 1, tasks=tasks) for name in fallbacks),
         on_failure=_policy(random, fallbacks),
         concurrency=random.choice([None, 1, 2, 3]),
@@ -291,6 +293,13 @@ def with_checks(random: Random, plan: Plan, *, tier: int | None) -> Plan:
 
     steps, fallbacks = (tuple(map(checked, some)) for some in (plan.steps, plan.fallbacks))
     return replace(plan, steps=steps, fallbacks=fallbacks, tier=tier)
+
+
+def _asking_of(processes: set[StepId], one: Step) -> Step:
+    """The step, asking for an exit status only where another ends with one: it is refused elsewhere."""
+    if one.when is None or ".exit_code" not in one.when or any(f'"{name}"' in one.when for name in processes):
+        return one
+    return replace(one, when=one.when.replace(".exit_code == 0", '.status == "passed"'))
 
 
 def _conditions(other: str) -> list[str]:
