@@ -6,34 +6,58 @@ asks about reads it, so what only some configurations need is imported where it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ordain.core.guard.call import EVERYTHING, Mode
-from ordain.core.plan.command import variable_fault
-from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.guard.call import Mode
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
-from ordain.core.plan.words import read_duration, read_failure
-from ordain.core.policy.agent import AGENT_PRESETS, KINDS, MODEL_WORD, PROMPT_WORD, Agent
+from ordain.core.policy.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.policy.fact import ALARMS, CommandFact
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import USER_SECTIONS, Settings
-from ordain.core.policy.tier import header_fault, read_address
 from ordain.core.text.control import CONFIGURATION_FILE
-from ordain.core.text.limit import CONCURRENCY_MAX
-from ordain.core.text.path import OFF_LIMITS, path_fault, pattern_fault
 from ordain.core.text.problem import Place, Problem, closest
 from ordain.documents.rules import read_rule
+from ordain.documents.setting_value import (
+    EFFECTS,
+    NAME,
+    Reader,
+    Wrong,
+    files_like,
+    glob_fault,
+    home_fault,
+    names_like,
+    one_of,
+    read_by_kind,
+    read_callable,
+    read_check,
+    read_command,
+    read_concurrency,
+    read_count,
+    read_digests,
+    read_effects,
+    read_flag,
+    read_folder,
+    read_headers,
+    read_mebibytes,
+    read_milliseconds,
+    read_name_or_nothing,
+    read_opened,
+    read_patterns,
+    read_policy,
+    read_processes,
+    read_server_address,
+    read_some_mebibytes,
+    read_template,
+    read_text,
+    read_tier,
+    read_variables,
+    reads,
+)
 
-COUNT_MAX = 10_000
-MEBIBYTES_MAX = 1 << 20
-PROCESSES_MIN = 16
 RULES_MAX = 100
-DURATION_MAX_MS = 3_653 * 86_400_000
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64, and begin with none of the last two."
 
 _LATER = {
@@ -42,233 +66,21 @@ _LATER = {
 """Parts of the design that this version does not carry out; refused, so that nobody relies on them."""
 
 
-class Wrong(Exception):
-    """A value that does not fit, in words; then hints, if any."""
-
-
-Reader = Callable[[Any], Any]
-"""Gives what a value means, or raises Wrong."""
-
-# --- Kinds of readers ------------------------------------------------------------------------------------------------
-
-
-def reads(fits: Callable[[Any], object], words: str) -> Reader:
-    """A reader of values that fit as they are."""
-
-    def read(value: Any) -> Any:
-        if not fits(value):
-            raise Wrong(words)
-        return value
-
-    return read
-
-
-def _number(low: int, high: int, words: str = "") -> Reader:
-    def fits(value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-    return reads(fits, words or f"must be a whole number from {low} to {high}")
-
-
-def _at_least(low: int, number: Reader, words: str) -> Reader:
-    fits = reads(lambda value: value >= low, words)
-    return lambda value: fits(number(value))
-
-
-def _one_of(known: Collection[str], *, near: bool = True) -> Reader:
-    def read(value: Any) -> str:
-        if value not in known:
-            raise Wrong(f"must be one of {', '.join(known)}", *(closest(str(value)[:64], known) if near else ()))
-        return str(value)
-
-    return read
-
-
-def _texts(fits: Callable[[str], object], words: str, fault: Callable[[str], str | None] = lambda _: None) -> Reader:
-    """A reader of lists of texts; `fault` says in words what is wrong with one of them."""
-
-    def read(value: Any) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(one, str) and fits(one) for one in value):
-            raise Wrong(words)
-        for one in value:
-            if wrong := fault(one):
-                raise Wrong(f"names {wrong}")
-        return tuple(value)
-
-    return read
-
-
-# --- Readers ---------------------------------------------------------------------------------------------------------
-
-_text = reads(lambda value: isinstance(value, str) and value, "must be a text")
-read_flag = reads(lambda value: isinstance(value, bool), "must be true or false")
-_concurrency, _count = _number(1, CONCURRENCY_MAX), _number(1, COUNT_MAX)
-_mebibytes = _number(0, MEBIBYTES_MAX, f"must be a whole number of MiB, at most {MEBIBYTES_MAX:,}")
-_some_mebibytes = _at_least(1, _mebibytes, "must be at least 1")
-_processes = _at_least(PROCESSES_MIN, _count, f"must be at least {PROCESSES_MIN}, or no command could be started")
-_callable = reads(
-    lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", value, re.ASCII),
-    'must be a module and a name in it, such as "package.module:function"',
-)
-_address = reads(
-    lambda value: isinstance(value, str) and read_address(value) is not None,
-    'must be an address such as "https://tools.example/mcp", with no password and no `#`',
-)
-_folder = reads(
-    # `.ordain` is off limits to plans; these copies are ours.
-    lambda value: isinstance(value, str) and value and not path_fault(value.removeprefix(".ordain/"), writes=True),
-    "must be a directory beneath the workspace",
-)
-_name_or_nothing = reads(
-    lambda value: value == "" or (isinstance(value, str) and _NAME.fullmatch(value)), "must be a name"
-)
-_some_words = _texts(bool, 'must be a list of words, such as ["my-agent", "--stdin"]')
-_EFFECTS = [effect.value for effect in EffectClass]
-
-
-def _names(fault: Callable[[str], str | None] = lambda _: None) -> Reader:
-    return _texts(lambda name: name.isascii() and name, "must be a list of names", fault)
-
-
-def _glob_fault(name: str) -> str | None:
-    fits = re.fullmatch(r"[A-Za-z0-9_*?]+", name) and name.strip("*?")
-    return None if fits else f'`{name}`, which is no pattern for names of variables, such as "*_TOKEN"'
-
-
-def _variable_fault(name: str) -> str | None:
-    fault = variable_fault(name)
-    return f"`{name}`, which {fault}" if fault else None
-
-
-def _control_fault(path: str) -> str | None:
-    fault = pattern_fault(path)
-    if fault in (None, OFF_LIMITS) and path.strip("*?/."):
-        return None
-    return f"`{path[:200]}`, which {fault or 'is everything, and nothing could be written'}"
-
-
-def _home_fault(file: str) -> str | None:
-    if not file.startswith("~/"):
-        return f"`{file}`, which is not written from ~/"
-    return f"`{file}`, which leads out of where it begins with `..`" if ".." in file.split("/") else None
-
-
-def _files(fault: Callable[[str], str | None] = lambda _: None) -> Reader:
-    words = 'must be a list of files, each written from / or ~/, such as ["~/.netrc"]'
-    return _texts(lambda path: path[:1] in ("/", "~"), words, fault)
-
-
-_variables = _names(_variable_fault)
-_patterns = _texts(lambda _: True, 'must be a list of patterns of paths, such as [".github/**"]', _control_fault)
-
-
-def _duration(value: Any) -> int:
-    milliseconds = read_duration(value) if isinstance(value, str) else None
-    if not milliseconds or milliseconds > DURATION_MAX_MS:
-        raise Wrong('must be a duration such as "30s", "10m" or "4h", and at most ten years')
-    return milliseconds
-
-
-def _tier(value: Any) -> int:
-    if value not in (0, 1) or isinstance(value, bool):
-        raise Wrong("must be 0 or 1")
-    return int(value)
-
-
-def _digests(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not value or any(path_fault(path) is not None for path in value):
-        raise Wrong('must give files of the workspace their digests, such as { "tools/mine.py" = "sha256:…" }')
-    if not all(isinstance(one, str) and re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in value.values()):
-        raise Wrong("has what is no digest; `ordain trust` says which it would be")
-    return dict(value)
-
-
-def _policy(value: Any) -> Any:
-    policy = read_failure(value) if isinstance(value, str) else None
-    if policy is None:
-        raise Wrong('must be a text such as "abort" or "retry(2), then escalate"')
-    if isinstance(policy, Problem):
-        raise Wrong(f"cannot be read: {policy.detail}")
-    last = policy.then if isinstance(policy, Retry) else policy
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
-        raise Wrong(f"is `{last.__struct_config__.tag}`, which this version does not carry out")
-    return policy
-
-
-def _check(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise Wrong("must be a command for bash that exits 0 (it happened), 1 (it did not) or otherwise (unknown)")
-    return value
-
-
-def _command(value: Any) -> tuple[str, ...]:
-    words: tuple[str, ...] = _some_words(value or None)
-    return words
-
-
-def _headers(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise Wrong('must be a section of texts, such as { Authorization = "secret:TOOLS_TOKEN" }')
-    fault = header_fault(value)
-    if fault is not None:
-        raise Wrong(f"has the header {fault}")
-    return dict(value)
-
-
-def _effects(value: Any) -> dict[str, EffectClass]:
-    if not isinstance(value, dict) or not all(effect in _EFFECTS for effect in value.values()):
-        raise Wrong(f"must give each tool one of {', '.join(_EFFECTS)}")
-    return {_name_or_nothing(tool): EffectClass(effect) for tool, effect in value.items()}
-
-
-def _template(value: Any) -> str:
-    from ordain.core.run.prompt import template_fault
-
-    fault = template_fault(_text(value))
-    if fault is not None:
-        raise Wrong(fault)
-    return str(value)
-
-
-def _by_kind(value: Any) -> dict[str, str]:
-    kinds = ", ".join(KINDS)
-    if not isinstance(value, dict):
-        raise Wrong(f"must be a section that gives an agent to each of some of {kinds}")
-    unknown = [kind for kind in value if kind not in KINDS]
-    if unknown:
-        named = ", ".join(f"`{kind[:64]}`" for kind in unknown)
-        hints = (hint for kind in unknown for hint in closest(kind[:64], KINDS))
-        raise Wrong(f"has {named}, and there is no such kind of work; there are {kinds}", *hints)
-    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value.values()):
-        raise Wrong("must give each kind the name of an agent")
-    return dict(value)
-
-
-def _opened(value: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = _names()(value)
-    if EVERYTHING in names:
-        raise Wrong(
-            f"names `{EVERYTHING}`, which would open what nobody knows",
-            "Name what is guarded in `guarded`, without `*`; everything else that is known is open then.",
-        )
-    return names
-
-
 # --- Sections --------------------------------------------------------------------------------------------------------
 
 _AGENT_KEYS: dict[str, Reader] = {
-    "preset": _one_of(AGENT_PRESETS),
-    "command": _command,
-    "python": _callable,
+    "preset": one_of(AGENT_PRESETS),
+    "command": read_command,
+    "python": read_callable,
     "human": reads(lambda value: value is True, "must be true, or left out"),
-    "description": _text,
-    "model": _text,
-    "env": _variables,
-    "files": _files(_home_fault),
+    "description": read_text,
+    "model": read_text,
+    "env": read_variables,
+    "files": files_like(home_fault),
     "network": read_flag,
     "own_tools": read_flag,
     "output": reads(lambda value: value in ("text", "json"), 'must be "text" or "json"'),
-    "prompt": _template,
+    "prompt": read_template,
 }
 _AGENT_KINDS: dict[str, tuple[str, ...]] = {
     "preset": ("command", "description", "model", "env", "files", "network", "own_tools", "prompt"),
@@ -278,26 +90,26 @@ _AGENT_KINDS: dict[str, tuple[str, ...]] = {
 }
 """What an agent can be, and the keys that say more about it."""
 _ACTION_KEYS: dict[str, Reader] = {
-    "command": _command,
-    "python": _callable,
-    "files": _digests,
-    "effect": lambda value: EffectClass(_one_of(_EFFECTS, near=False)(value)),
+    "command": read_command,
+    "python": read_callable,
+    "files": read_digests,
+    "effect": lambda value: EffectClass(one_of(EFFECTS, near=False)(value)),
     "destructive": read_flag,
-    "description": _text,
-    "happened": _check,
+    "description": read_text,
+    "happened": read_check,
     "happened_final": read_flag,
 }
 _SOURCE_KEYS: dict[str, Reader] = {
-    "python": _callable,
-    "files": _digests,
-    "plugin": _text,
-    "mcp": _command,
-    "url": _address,
-    "headers": _headers,
-    "env": _variables,
+    "python": read_callable,
+    "files": read_digests,
+    "plugin": read_text,
+    "mcp": read_command,
+    "url": read_server_address,
+    "headers": read_headers,
+    "env": read_variables,
     "trust_annotations": read_flag,
-    "effects": _effects,
-    "happened": _check,
+    "effects": read_effects,
+    "happened": read_check,
     "happened_final": read_flag,
 }
 _HAPPENED = ("happened", "happened_final")
@@ -423,7 +235,7 @@ def _named_sections(
 def _sections(section: str, tree: dict[str, Any], problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name of every [section.NAME] that is one, and what stands in it."""
     for name, content in tree.items():
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             problems.append(_problem(f"has a section [{section}.{name}], which is no name", _NAMES_ARE))
         elif not isinstance(content, dict):
             problems.append(_problem(f"{section}.{name} must be a section, written [{section}.{name}]"))
@@ -465,48 +277,48 @@ _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str,
 
 _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "plans": {
-        "propose_ttl": ("propose_ttl_ms", _duration),
-        "max_rejections": ("max_rejections", _count),
-        "max_pending": ("max_pending", _count),
-        "documents": ("documents", _folder),
+        "propose_ttl": ("propose_ttl_ms", read_milliseconds),
+        "max_rejections": ("max_rejections", read_count),
+        "max_pending": ("max_pending", read_count),
+        "documents": ("documents", read_folder),
     },
     "approval": {
-        "ttl": ("approval_ttl_ms", _duration),
+        "ttl": ("approval_ttl_ms", read_milliseconds),
         "separate": ("separate", read_flag),
         "require_signature": ("require_signature", read_flag),
-        "approvers": ("approvers", _names()),
+        "approvers": ("approvers", names_like()),
         "bind_git_head": ("bind_git_head", read_flag),
     },
     "run": {
-        "concurrency": ("concurrency", _concurrency),
-        "writers": ("writers", _concurrency),
-        "stalled_after": ("stalled_after_ms", _duration),
-        "step_timeout": ("step_timeout_ms", _duration),
-        "contract_timeout": ("contract_timeout_ms", _duration),
-        "on_failure": ("on_failure", _policy),
-        "agent": ("agent", _name_or_nothing),
-        "agent_for": ("agent_for", _by_kind),
-        "prompt": ("prompt", lambda value: _template(value) if value != "" else ""),
-        "tier": ("tier", _tier),
+        "concurrency": ("concurrency", read_concurrency),
+        "writers": ("writers", read_concurrency),
+        "stalled_after": ("stalled_after_ms", read_milliseconds),
+        "step_timeout": ("step_timeout_ms", read_milliseconds),
+        "contract_timeout": ("contract_timeout_ms", read_milliseconds),
+        "on_failure": ("on_failure", read_policy),
+        "agent": ("agent", read_name_or_nothing),
+        "agent_for": ("agent_for", read_by_kind),
+        "prompt": ("prompt", lambda value: read_template(value) if value != "" else ""),
+        "tier": ("tier", read_tier),
     },
-    "policy": {"allow": ("allow", _names()), "ask": ("ask", _names()), "deny": ("deny", _names())},
+    "policy": {"allow": ("allow", names_like()), "ask": ("ask", names_like()), "deny": ("deny", names_like())},
     "guard": {
-        "mode": ("guard_mode", _one_of([mode.value for mode in Mode])),
-        "guarded": ("guarded", _names()),
-        "open": ("open_calls", _opened),
+        "mode": ("guard_mode", one_of([mode.value for mode in Mode])),
+        "guarded": ("guarded", names_like()),
+        "open": ("open_calls", read_opened),
     },
-    "contracts": {"env": ("env", _variables)},
+    "contracts": {"env": ("env", read_variables)},
     "sandbox": {
-        "read": ("sandbox_read", _files()),
-        "processes": ("sandbox_processes", _processes),
-        "open_files": ("sandbox_open_files", _processes),
-        "file_mib": ("sandbox_file_mib", _some_mebibytes),
-        "memory_mib": ("sandbox_memory_mib", _mebibytes),
-        "tmp_mib": ("sandbox_tmp_mib", _some_mebibytes),
+        "read": ("sandbox_read", files_like()),
+        "processes": ("sandbox_processes", read_processes),
+        "open_files": ("sandbox_open_files", read_processes),
+        "file_mib": ("sandbox_file_mib", read_some_mebibytes),
+        "memory_mib": ("sandbox_memory_mib", read_mebibytes),
+        "tmp_mib": ("sandbox_tmp_mib", read_some_mebibytes),
     },
-    "control": {"files": ("control", _patterns)},
-    "notify": {"command": ("notify", lambda value: _command(value) if value != [] else ())},
-    "secrets": {"env": ("secret_env", _names(_glob_fault)), "files": ("secret_files", _files())},
+    "control": {"files": ("control", read_patterns)},
+    "notify": {"command": ("notify", lambda value: read_command(value) if value != [] else ())},
+    "secrets": {"env": ("secret_env", names_like(glob_fault)), "files": ("secret_files", files_like())},
 }
 """Section → key → the setting it sets and how its value is read."""
 
@@ -556,7 +368,7 @@ def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]
     given = by_kind.items() if isinstance(by_kind, dict) else ()
     named = {"run.agent": settings.agent, **{f"run.agent_for.{kind}": one for kind, one in given}}
     for key, name in named.items():
-        if isinstance(name, str) and _NAME.fullmatch(name) and name not in settings.agents:
+        if isinstance(name, str) and NAME.fullmatch(name) and name not in settings.agents:
             hints = closest(name, settings.agents)
             problems.append(_problem(f"{key} names `{name}`, and there is no such agent", *hints))
     return settings, tuple(problems)

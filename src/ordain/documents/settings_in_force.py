@@ -17,9 +17,8 @@ import msgspec
 from ordain.core.policy.settings import DEFAULTS, PROGRAMS, Settings, UserSettings
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Place, Problem, Refused, closest
+from ordain.documents.setting_value import Wrong, read_flag
 from ordain.documents.settings import (
-    Wrong,
-    read_flag,
     read_settings,
     read_values,
     section_names,
