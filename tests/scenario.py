@@ -418,6 +418,8 @@ def check_evidence(state: RunState, events: list[RunEvent]) -> None:
                     protecting.add(name)
             case StepUnfolded(step=name):
                 tampered.discard(name)
+            case DoubtSettled(step=name, to=to) if to.value == "pending" and name not in protected:
+                protecting.discard(name)  # its files are looked at before it does anything, so it has done nothing
             case FilesProtected(step=name):
                 protected.add(name)
             case ProtectedChanged(steps=steps):

@@ -4,6 +4,7 @@ people do. Everything that can happen is listed here, with how often it does; a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -235,9 +236,8 @@ def _draw_plan(random: Random, prefix: str, count: int, deep: int, *, tasks: boo
     places = dict(zip(names, order, strict=True))
     before = {name: [other for other in names if places[other] < at] for name, at in places.items()}
     steps = [_draw_step(random, name, before[name], fallbacks, deep, tasks=tasks) for name in names]
-    processes = {one.id for one in steps if isinstance(one.action, Task) or command_text(one.action) is not None}
     return plan(
-        *(_asking_of(processes, one) for one in steps),
+        *_asking_for_statuses_there(steps),
         fallbacks=tuple(_draw_step(random, name, [], [], deep - 1, tasks=tasks) for name in fallbacks),
         on_failure=_policy(random, fallbacks),
         concurrency=random.choice([None, 1, 2, 3]),
@@ -291,15 +291,16 @@ def with_checks(random: Random, plan: Plan, *, tier: int | None) -> Plan:
         kind = random.choice((*CHECKS, ""))
         return replace(one, happened=f"happened {kind}") if kind else one
 
-    steps, fallbacks = (tuple(map(checked, some)) for some in (plan.steps, plan.fallbacks))
+    steps, fallbacks = (_asking_for_statuses_there(map(checked, some)) for some in (plan.steps, plan.fallbacks))
     return replace(plan, steps=steps, fallbacks=fallbacks, tier=tier)
 
 
-def _asking_of(processes: set[StepId], one: Step) -> Step:
-    """The step, asking for an exit status only where another ends with one: it is refused elsewhere."""
-    if one.when is None or ".exit_code" not in one.when or any(f'"{name}"' in one.when for name in processes):
-        return one
-    return replace(one, when=one.when.replace(".exit_code == 0", '.status == "passed"'))
+def _asking_for_statuses_there(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps, asking for an exit status only where another step ends with one: it is refused elsewhere."""
+    made = tuple(steps)
+    silent = [one.id for one in made if not isinstance(one.action, Task) and command_text(one.action) is None]
+    wrong = {_conditions(name)[1]: _conditions(name)[0] for name in silent}
+    return tuple(replace(one, when=wrong.get(one.when or "", one.when)) for one in made)
 
 
 def _conditions(other: str) -> list[str]:
