@@ -11,6 +11,7 @@ from ordain.adapters.ledger.database import Reserve
 from ordain.adapters.ledger.empty import EmptyLedger
 from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.model.client import HttpModels
 from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.outside import CommandNotifier
 from ordain.adapters.process.process import end_executors
@@ -28,6 +29,7 @@ from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.ports.agent import Doors
 from ordain.ports.ledger import Archive, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
+from ordain.ports.model import Models
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.workspace import Copies, Protection, StepLogs
 
@@ -65,6 +67,9 @@ class Adapters:
 
     def sandbox(self) -> Sandbox:
         return BubblewrapSandbox(self._workspace, *state_paths(), room=self._room, alone=self._alone)
+
+    def models(self) -> Models:
+        return HttpModels()
 
     def protection(self) -> Protection:
         return ProtectedFiles(self._workspace)

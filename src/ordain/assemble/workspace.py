@@ -131,6 +131,7 @@ def _open(
         stop_switch=_later(lambda: adapters().stop_switch()),
         host=LocalHost(workspace),
         sandbox=_later(lambda: adapters().sandbox()),
+        models=_later(lambda: adapters().models()),
         weaknesses=weaknesses(),
         pid=os.getpid(),
         boot_id=boot_id,

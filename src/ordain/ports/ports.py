@@ -11,6 +11,8 @@ from ordain.core.text.problem import Problem
 from ordain.ports.agent import Agents, Doors, Panes
 from ordain.ports.ledger import Archive, LedgerAccess, NoteShelf, Sightings
 from ordain.ports.machine import Clock, Host, Ids, Keyring, Notifier, Secrets, StopSwitch, WriterLock
+from ordain.ports.model import Models
+from ordain.ports.outline import Outlines
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.tool import Handlers, Sources, Toolbox
 from ordain.ports.workspace import Copies, Protection, StepLogs, Workspace
@@ -54,5 +56,9 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """What every approver should know of this platform."""
     notes: NoteShelf | None = None
     """Where plans in prose are kept for the inbox, where there is such a place."""
+    models: Models | None = None
+    """Where language models are to be had, where anything speaks to them."""
+    outlines: Outlines | None = None
+    """What a planner is shown of the workspace, where there is such a thing."""
     terminal: bool = False
     """Whether a person's terminal is behind this: only then can a principal be one."""

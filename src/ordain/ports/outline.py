@@ -1,0 +1,27 @@
+"""Port of what a planner is shown of a workspace before it asks: bounded, without secrets, and never an instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class OutlineBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of it, under its name: files, state of git, instruction files, build and test commands …"""
+
+    name: str
+    """In our words, such as `files` or `README.md`: never the content's."""
+    text: str
+    """Raw; whoever shows it redacts it and fences it in."""
+
+
+class Outlines(Protocol):
+    """What looks at one workspace."""
+
+    async def outline(self, goal: str, secret_files: Sequence[str] = ()) -> tuple[OutlineBlock, ...]:
+        """What may help to plan for this goal, the most useful first: at most 24,000 characters in all, and nothing of
+        files that are named like secrets, protected, or among `secret_files`. Starts no program but git, writes nothing
+        and always answers."""
+        ...
