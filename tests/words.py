@@ -144,9 +144,8 @@ _HOMES: dict[str, str] = {
     "ordain.core.policy.stop": "StopOrder stopped_problem",
     "ordain.core.policy.strict_command": "read_strictly",
     "ordain.core.policy.tier": "SandboxLimits",
-    "ordain.core.report.report": """
-        AttemptOutput LintReport PlanLine Review RunReport StepReport Told read_output wire_line
-    """,
+    "ordain.core.report.progress": "AttemptOutput Told read_output wire_line",
+    "ordain.core.report.report": "LintReport PlanLine Review RunReport StepReport",
     "ordain.core.report.risk": "KINDS PLAN_RISKS PlanRisk QUIET_FACTS RiskPlace",
     "ordain.core.report.risk_search": "RiskSources excerpt find_risks",
     "ordain.core.report.statistics": """

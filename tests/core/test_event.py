@@ -9,7 +9,7 @@ import pytest
 
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.report.report import wire_line
+from ordain.core.report.progress import wire_line
 from ordain.core.run.event import Event, Recorded, RunEnded, to_wire
 from ordain.core.run.step_event import DecisionGiven, StepState
 

@@ -42,6 +42,11 @@ from tests.rows import each
             "retry(2), then fallback(undo, again)",
             Retry(max_attempts=3, then=Fallback(steps=(StepId("undo"), StepId("again")))),
         ),
+        ('fallback(undo), then abort("no")', Fallback(steps=(StepId("undo"),), then=Abort(message="no"))),
+        (
+            "retry(1), then fallback(undo), then skip",
+            Retry(max_attempts=2, then=Fallback(steps=(StepId("undo"),), then=Skip())),
+        ),
         ("retry(2)", Retry(max_attempts=3)),
         ("retry(2), then escalate", Retry(max_attempts=3, then=Escalate())),
         ("retry(3, 1s)", Retry(max_attempts=4, initial_delay_ms=1000)),
@@ -103,6 +108,10 @@ def test_a_factor_of_one_is_no_factor() -> None:
         ("ask()", "E_FIELD_VALUE"),
         ("ask(why)", "E_FIELD_VALUE"),
         ("replan()", "E_FIELD_VALUE"),
+        ("fallback(a), then retry(2)", "E_FIELD_VALUE"),
+        ("fallback(a), then fallback(b)", "E_FIELD_VALUE"),
+        ("fallback(a), then", "E_FIELD_VALUE"),
+        ("fallback(a), then abort, then skip", "E_FIELD_VALUE"),
         ("fallback", "E_FIELD_VALUE"),
         ("fallback()", "E_FIELD_VALUE"),
         ("fallback(a,)", "E_FIELD_VALUE"),
@@ -125,7 +134,7 @@ def test_did_you_mean() -> None:
     assert read.hints == ("Did you mean `escalate`?",)
 
 
-last = st.one_of(
+after_fallback = st.one_of(
     st.builds(Abort, message=st.none() | st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"]))),
     st.builds(Skip),
     st.builds(Continue),
@@ -133,8 +142,11 @@ last = st.one_of(
     st.builds(Replan),
     st.builds(Recover),
     st.builds(AskApproval, summary=st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"]))),
-    st.builds(Fallback, steps=st.lists(NAMES, min_size=1, max_size=3).map(tuple)),
 )
+fallback = st.builds(
+    Fallback, steps=st.lists(NAMES, min_size=1, max_size=3).map(tuple), then=st.none() | after_fallback
+)
+last = after_fallback | fallback
 delay_ms = st.integers(0, 86_400_000)
 retries = st.builds(
     Retry,

@@ -491,6 +491,41 @@ def test_a_fallback_that_fails_leaves_the_plans_policy() -> None:
     life.resume().expect(a="passed")
 
 
+def test_what_follows_a_fallback_that_did_not_help_can_be_said() -> None:
+    policy = Fallback(steps=(StepId("undo"),), then=Abort(message="the shelf is full"))
+    life = carried_out(
+        step("a", contract="check never", on_failure=policy),
+        fallbacks=(step("undo", needs=()),),
+        on_failure=Continue(),
+    )
+    life.expect(a="failed", **{"a+undo": "passed"})
+    assert life.report is not None and life.report.reason == "the shelf is full"
+    skips = replace(policy, then=Skip())
+    for last in (skips, Retry(max_attempts=2, then=skips)):
+        life = carried_out(
+            step("a", contract="check never", on_failure=last), step("b"), fallbacks=(step("undo", needs=()),)
+        )
+        life.expect(a="skipped", b="passed", **{"a+undo": "passed"})
+
+
+def test_the_contract_that_led_to_a_fallback_stays_visible() -> None:
+    life = carried_out(
+        falling_back("undo", contract="check never"),
+        script={"never": gives("shelf 1 is full", 1)},
+        fallbacks=(step("undo", needs=()),),
+    )
+    (told,) = [one for one in life.report.steps if one.id == "a"] if life.report is not None else ()
+    first, _, second = told.evidence.partition("; its fallback was run; ")
+    assert first.startswith("contract broken") and second.startswith("contract broken")
+
+
+def test_the_code_of_what_failed_first_is_the_code_of_the_step() -> None:
+    life = carried_out(
+        falling_back("undo", contract="check never"), script={"a": 3}, fallbacks=(step("undo", needs=()),)
+    )
+    assert life.report is not None and life.report.steps[0].error == "F_STEP_FAILED"
+
+
 def test_a_fallback_is_the_last_thing_after_the_tries() -> None:
     policy = Retry(max_attempts=2, then=Fallback(steps=(StepId("undo"),)))
     life = carried_out(

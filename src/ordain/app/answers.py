@@ -32,7 +32,8 @@ from ordain.core.lineage.decision import (
 )
 from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.value import PlanId, RunId
-from ordain.core.report.report import RunReport, Told
+from ordain.core.report.progress import Told
+from ordain.core.report.report import RunReport
 from ordain.core.run.attempt import CANNOT, DONE
 from ordain.core.run.event import AnswerSent, BudgetReached, Recorded
 from ordain.core.run.prompt import AGENT_CANNOT, bounded, cannot_words

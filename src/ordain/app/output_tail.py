@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordain.core.plan.value import RunId
-from ordain.core.report.report import AttemptOutput, read_output
+from ordain.core.report.progress import AttemptOutput, read_output
 from ordain.ports.workspace import StepLogs
 
 LOOKED_BACK = 64 << 10

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ordain.core.plan.value import StepId
-from ordain.core.report.report import AttemptOutput, Told, wire_line
+from ordain.core.report.progress import AttemptOutput, Told, wire_line
 from ordain.core.run.event import Recorded
 from ordain.core.text.problem import Refused
 from ordain.engine.context import RunContext, attempt_mark

@@ -18,7 +18,7 @@ from ordain.core.ledger.chain import Entry
 from ordain.core.ledger.link import Tip
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.plan.value import Instant
-from ordain.core.report.report import Told
+from ordain.core.report.progress import Told
 from ordain.core.run.event import Event, Recorded
 from ordain.core.text.problem import refuse
 

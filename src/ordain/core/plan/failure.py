@@ -37,18 +37,24 @@ class AskApproval(Value, frozen=True, tag_field="strategy", tag="require_approva
     summary: Annotated[str, Prose("failure policy")]
 
 
-class Fallback(Value, frozen=True, tag_field="strategy", tag="fallback"):
-    """These fallback steps of the plan are run, then the contract is tried again."""
-
-    steps: Annotated[tuple[StepId, ...], StepName()]
-
-
 class Replan(Value, frozen=True, tag_field="strategy", tag="replan"):
     """A planner proposes another plan."""
 
 
 class Recover(Value, frozen=True, tag_field="strategy", tag="recover"):
     """A planner proposes how to recover this step."""
+
+
+AfterFallback = Abort | Skip | Continue | Escalate | AskApproval | Replan | Recover
+"""What can follow when fallback steps did not help."""
+
+
+class Fallback(Value, frozen=True, tag_field="strategy", tag="fallback"):
+    """These fallback steps of the plan are run, then the contract is tried again. Where that does not help, `then`
+    follows; without it, the plan's own policy."""
+
+    steps: Annotated[tuple[StepId, ...], StepName()]
+    then: Annotated[AfterFallback | None, Inner()] = None
 
 
 LastPolicy = Abort | Skip | Continue | Escalate | AskApproval | Fallback | Replan | Recover

@@ -312,11 +312,10 @@ class _Template:
     def _policy(self, policy: FailurePolicy | None) -> FailurePolicy | None:
         match policy:
             case Fallback(steps=steps):
-                return Fallback(steps=tuple(one for step in steps for one in self._instances(step)))
-            case Retry(then=Fallback(steps=steps)):
-                return replace(
-                    policy, then=Fallback(steps=tuple(one for step in steps for one in self._instances(step)))
-                )
+                return replace(policy, steps=tuple(one for step in steps for one in self._instances(step)))
+            case Retry(then=Fallback(steps=steps) as last):
+                instances = tuple(one for step in steps for one in self._instances(step))
+                return replace(policy, then=replace(last, steps=instances))
             case _:
                 return policy
 

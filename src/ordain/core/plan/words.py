@@ -192,17 +192,27 @@ def read_failure(text: str) -> FailurePolicy | Problem:
     if isinstance(policy, Problem) or first.end() == len(text):
         return policy
     then = _THEN.match(text, first.end())
-    second = _TERM.fullmatch(text, then.end()) if then else None
-    if second is None:
+    if then is None or _TERM.match(text, then.end()) is None:
         return _wrong("E_FIELD_VALUE", f"`{_shown(text[first.end() :])}` is not understood here.", *_FORMS)
-    last = _term(second)
-    if isinstance(last, Problem):
-        return last
-    if not isinstance(policy, Retry):
-        return _wrong("E_FIELD_VALUE", "Only `retry` may stand before `then`: nothing follows the others.", *_FORMS)
-    if isinstance(last, Retry):
-        return _wrong("E_FIELD_VALUE", "A retry can not follow a retry.", "Write one `retry` with the sum of attempts.")
-    return msgspec.structs.replace(policy, then=last)
+    last = read_failure(text[then.end() :])
+    return last if isinstance(last, Problem) else _followed(policy, last)
+
+
+def _followed(policy: FailurePolicy, last: FailurePolicy) -> FailurePolicy | Problem:
+    """The policy after which, where it did not help, another follows."""
+    match policy, last:
+        case Retry(), Retry():
+            hint = "Write one `retry` with the sum of attempts."
+            return _wrong("E_FIELD_VALUE", "A retry can not follow a retry.", hint)
+        case Fallback(), Retry() | Fallback():
+            word = write_failure(last).partition("(")[0]
+            hint = "Write `retry(2), then fallback(a, b), then abort`: each at most once, in this order."
+            return _wrong("E_FIELD_VALUE", f"`{word}` can not follow a fallback.", hint)
+        case ((Retry() | Fallback()), _):
+            return msgspec.structs.replace(policy, then=last)
+        case _:
+            what = "Only `retry` and `fallback` may stand before `then`: nothing follows the others."
+            return _wrong("E_FIELD_VALUE", what, *_FORMS)
 
 
 def write_failure(policy: FailurePolicy) -> str:
@@ -216,8 +226,8 @@ def write_failure(policy: FailurePolicy) -> str:
             return str(policy.__struct_config__.tag)
         case AskApproval(summary=summary):
             return f"ask({json.dumps(summary, ensure_ascii=False)})"
-        case Fallback(steps=steps):
-            return f"fallback({', '.join(steps)})"
+        case Fallback(steps=steps, then=after):
+            return f"fallback({', '.join(steps)})" + (f", then {write_failure(after)}" if after else "")
         case Retry():
             then = f", then {write_failure(policy.then)}" if policy.then else ""
             return f"retry({policy.max_attempts - 1}{_write_delay(policy)}){then}"

@@ -25,7 +25,7 @@ from ordain.core.policy.settings import Limits
 from ordain.core.report.risk import PlanRisk, wants_id
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
-from ordain.core.run.event import WIRE_NAMES, Recorded, to_wire
+from ordain.core.run.consequence import warns
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.step_event import Evidence, GroupKind, Outcome, StepState, Usage
@@ -176,6 +176,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """How many it was refused, once that attempt has ended."""
     unverified: bool = False
     """Whether it passed by somebody's word alone: a person's, where one decided, else its agent's."""
+    warned: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether it failed and was skipped by a failure policy that says to warn of that."""
 
 
 class KeptOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -398,8 +400,8 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         record, contract_of(step) is not None, said=by_word(state, step_id), gathered=_gathered(state, step_id)
     )
     shown = record.evidence or outcome
-    if outcome is not None and outcome.error is not None and record.fell_back:
-        shown = outcome  # why it came to its fallback
+    if outcome is not None and record.fell_back:  # why it came to its fallback
+        shown = outcome if outcome.error is not None else record.failed_first or shown
     return StepReport(
         number=number,
         part_of=member.parent if member is not None else None,
@@ -425,7 +427,13 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         calls=record.calls if record.work is not None else msgspec.UNSET,
         refused=outcome.refused if record.work is not None and outcome is not None else msgspec.UNSET,
         unverified=evidence.startswith(UNVERIFIED),
+        warned=_is_warned_of(state, step_id) or msgspec.UNSET,
     )
+
+
+def _is_warned_of(state: RunState, step_id: StepId) -> bool:
+    record = state.steps[step_id]
+    return record.state is StepState.SKIPPED and _error(record) is not None and warns(state, step_id)
 
 
 def _error(record: StepRecord) -> str | None:
@@ -435,11 +443,11 @@ def _error(record: StepRecord) -> str | None:
         return None
     if record.broken is not None:
         return record.broken.error
-    if record.evidence is not None:
-        if record.evidence.error is not None:
-            return record.evidence.error
-        return {"broken": "F_CONTRACT_BROKEN", "inconclusive": "F_CONTRACT_INCONCLUSIVE"}.get(record.evidence.verdict)
-    return record.outcome.error if record.outcome is not None else None
+    own = record.outcome.error if record.outcome is not None else None
+    seen = record.failed_first or (record.evidence if not record.fell_back or own is None else None)
+    if seen is None:
+        return own
+    return seen.error or {"broken": "F_CONTRACT_BROKEN", "inconclusive": "F_CONTRACT_INCONCLUSIVE"}.get(seen.verdict)
 
 
 ANSWER_CHARACTERS = 200
@@ -535,9 +543,13 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
                 return f"not started: {record.broken.detail}{after}"
             seen = outcome.detail if outcome is not None else ""
             if evidence is not None:
+                words, first = f"{what} {evidence.verdict.value}: {evidence.detail}", record.failed_first
                 # After a fallback, what went wrong first is what a reader wants to know.
-                first = f"{seen}{after}; " if after and outcome is not None and outcome.error is not None else ""
-                return f"{first}{what} {evidence.verdict.value}: {evidence.detail}{'' if first else after}"
+                if after and outcome is not None and outcome.error is not None:
+                    return f"{seen}{after}; {words}"
+                if first is not None and first is not evidence:
+                    return f"{what} {first.verdict.value}: {first.detail}{after}; {words}"
+                return f"{words}{after}"
             return f"{seen}{after}" if outcome is not None else ""
         case StepState.IN_DOUBT:
             return record.how
@@ -555,42 +567,3 @@ def _never_begun(state: RunState, step_id: StepId) -> str:
         return ""
     unmet = [f"{need} ({state.steps[need].state.value})" for need in state.unmet_needs(step_id)]
     return f"never begun: needs {', '.join(unmet)}" if unmet else ""
-
-
-# --- Progress --------------------------------------------------------------------------------------------------------
-# What is told of a run while it goes on and recorded nowhere: no chain holds it, and nothing is decided by it.
-
-
-class AttemptOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="attempt_output"):
-    """The redacted end of what an attempt that is under way has written so far, or its contract."""
-
-    at: Instant
-    stream: str
-    step: StepId
-    attempt: int
-    tail: str
-
-
-Told = Recorded | AttemptOutput
-"""What observers are told: the ledger's own events, and what is said besides them."""
-
-
-def wire_line(told: Told) -> bytes:
-    """One line of JSON: of an event the very object that `core.event.to_wire` makes of it."""
-    body = msgspec.json.encode(told.event if isinstance(told, Recorded) else told)
-    if isinstance(told, AttemptOutput):
-        return body + b"\n"
-    if not WIRE_NAMES.keys().isdisjoint(told.event.__struct_fields__):
-        return msgspec.json.encode(to_wire(told)) + b"\n"
-    place = msgspec.json.encode({"seq": told.seq, "at": told.at, "stream": told.stream})
-    return b"".join((place[:-1], b",", body[1:-1], b',"head":', msgspec.json.encode(told.head), b"}\n"))
-
-
-def read_output(line: bytes) -> AttemptOutput | None:
-    """What such a line says that is no event's; None for every other line. Anybody may have written it."""
-    if b'"attempt_output"' not in line:
-        return None
-    try:
-        return msgspec.json.decode(line, type=AttemptOutput)
-    except (msgspec.DecodeError, ValueError):
-        return None

@@ -70,9 +70,12 @@ def _follows(last: LastPolicy) -> Consequence:
 
 
 def _without_fallback(state: RunState, step_id: StepId) -> LastPolicy:
-    """What the policy of a step's plan says of one that its fallback did not help, or could not."""
-    general = _general(state, step_id)
-    return Abort() if isinstance(general, Fallback) else general
+    """What follows for a step that its fallback did not help, or could not: what its policy says then, else its
+    plan's."""
+    last, general = last_policy(state, step_id), _general(state, step_id)
+    if isinstance(last, Fallback) and last.then is not None:
+        return last.then
+    return general.then or Abort() if isinstance(general, Fallback) else general
 
 
 def after_fallback(state: RunState, step_id: StepId) -> Consequence:
@@ -95,6 +98,14 @@ def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
     """What follows when a step's tries have run out."""
     policy = policy_of(state, step_id)
     return policy.then or _general(state, step_id) if isinstance(policy, Retry) else policy
+
+
+def warns(state: RunState, step_id: StepId) -> bool:
+    """Whether the policy that skips a step after its failure says that everybody is warned of that."""
+    last = last_policy(state, step_id)
+    if isinstance(last, Fallback):
+        last = _without_fallback(state, step_id)
+    return isinstance(last, Skip) and bool(last.warn)
 
 
 def _is_fallback(state: RunState, step_id: StepId) -> bool:
@@ -129,5 +140,5 @@ def why_aborted(state: RunState) -> str:
         return "its budget was reached, and a person ended it"
     last = last_policy(state, state.aborted_by)
     if isinstance(last, Fallback):
-        last = _general(state, state.aborted_by)
+        last = _without_fallback(state, state.aborted_by)
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"

@@ -128,6 +128,8 @@ class StepRecord(msgspec.Struct):
     """Whether a person said that it must not be done; then it satisfies nobody's need."""
     fell_back: str = ""
     """What became of its fallback steps, where they were run."""
+    failed_first: Evidence | None = None
+    """What its contract showed before its fallback steps were run."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
     tries: tuple[Try, ...] = ()

@@ -332,7 +332,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.checking, record.settle = checking, Settlement.CONTRACT if event.to is IN_DOUBT else None
             if not checking:
                 record.ended_at = at
-                record.fell_back, record.broken = "", None
+                record.fell_back, record.failed_first, record.broken = "", None, None
                 if event.outcome is None:  # an answer is what the step was for, and no second chance
                     record.failures = 0
             if record.asked is not None:
@@ -437,7 +437,7 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before, record.checked = None, None, False
-    record.protected_now, record.tampered, record.fell_back = False, (), ""
+    record.protected_now, record.tampered, record.fell_back, record.failed_first = False, (), "", None
     record.work, record.lease, record.calls = None, None, 0
     record.started_at, record.ended_at, record.how, record.decided_by, record.said = at, None, "", None, ""
 
@@ -527,6 +527,7 @@ def _after(
     if failed and event.to is not CANCELLED:
         record.failures += 1
     if not isinstance(event, FallbackEnded) and event.to is WAITING:
+        record.failed_first = record.evidence
         _fall_back(state, event.step, event.fallback)
     else:
         state.move(event.step, event.to, event.not_before)

@@ -20,7 +20,7 @@ from ordain.interfaces.view.next_command import after_document, after_review, af
 from ordain.interfaces.view.picture import mermaid_text, picture_lines, picture_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import brief_lines, question_lines
-from ordain.interfaces.view.report import output_result, review_result
+from ordain.interfaces.view.report import output_result, review_result, warnings
 from ordain.interfaces.view.run import run_lines
 from ordain.interfaces.view.simulation import simulation_lines
 from ordain.interfaces.view.text import visible
@@ -112,7 +112,7 @@ def show(
     if names_run(what):
         report = session.app.runs.run(what)
         lines = run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet")
-        return session.show(report, lines, next_=after_run(report))
+        return session.show(report, lines, notices=warnings(report), next_=after_run(report))
     review = _review(session, what, params)
     lines, following = review_lines(review, session.style, detail=detail), _after_review(review, what, params)
     return session.show(review_result(review), lines, problems=review.notices, next_=following, exactly=True)

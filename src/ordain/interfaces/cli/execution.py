@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from ordain.core.plan.value import RunId
-from ordain.core.report.report import Review, RunReport, Told
+from ordain.core.report.progress import Told
+from ordain.core.report.report import Review, RunReport
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
@@ -23,7 +24,7 @@ from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interr
 from ordain.interfaces.cli.signals import INTERRUPTED
 from ordain.interfaces.view.event import change_of
 from ordain.interfaces.view.next_command import after_run
-from ordain.interfaces.view.report import BegunResult, QueuedResult, earlier_run, failure, run_result
+from ordain.interfaces.view.report import BegunResult, QueuedResult, earlier_run, failure, run_result, warnings
 from ordain.interfaces.view.run import MANY_STEPS, run_lines
 from ordain.ports.ledger import Observer
 from ordain.ports.machine import Credential
@@ -78,6 +79,7 @@ def _watched(session: Session, work: Coroutine[Any, Any, RunReport]) -> RunRepor
 
 def reported(session: Session, report: RunReport, notices: Sequence[Problem] = ()) -> int:
     """Tell how a run stands; the exit status that says the same."""
+    notices = (*notices, *warnings(report))
     if session.json:
         commands = after_run(report)
         result = run_result(report, commands)
@@ -91,6 +93,7 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
         # A report that is longer than anybody's screen would take away what stands there.
         many = session.terminal and len(report.steps) > MANY_STEPS
         session.say(["", *run_lines(report, session.style, quiet=many)])
+        session.notices(warnings(report))
     return _STATUS.get(report.status, FAILED)
 
 

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.report.report import Told
+from ordain.core.report.progress import Told
 from ordain.core.run.event import Recorded, RunEvent
 from ordain.core.run.run_state import RunState
 from ordain.core.run.state import apply

@@ -25,6 +25,7 @@ from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProce
 from ordain.interfaces.mcp.results import run_answer
 from ordain.interfaces.mcp.surface import Answer, ClientCall
 from ordain.interfaces.view.next_command import after_run
+from ordain.interfaces.view.report import warnings
 
 OPEN = ("executing", "pausing", "cancelling")
 """How a run stands that somebody carries out."""
@@ -183,7 +184,8 @@ def how_it_stands(report: RunReport, *, full: bool) -> Answer:
         following += (f"Call plan_status with what={report.run_id} and wait_s to see how it ends.",)
     elif report.status == "failed":
         following += ("Read evidence and output tails of what failed, then propose another plan. Claim nothing more.",)
-    return Answer(data=run_answer(report, tuple(after_run(report)), full=full), next=following)
+    data = run_answer(report, tuple(after_run(report)), full=full)
+    return Answer(data=data, problems=warnings(report), next=following)
 
 
 def who_acts(report: RunReport) -> tuple[str, ...]:

@@ -243,7 +243,7 @@ async def _status(call: ClientCall, asked: _Status) -> Answer:
         return Answer(data=StatusAnswer(plan=brief, run=None), next=_of_plan(brief))
     stands = how_it_stands(run, full=asked.full)
     following = stands.next or _of_plan(brief)
-    return Answer(data=StatusAnswer(plan=brief, run=stands.data), next=following)
+    return Answer(data=StatusAnswer(plan=brief, run=stands.data), problems=stands.problems, next=following)
 
 
 async def _stand(call: ClientCall, app: App, what: str, wait_s: float) -> tuple[PlanLine, RunReport | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -167,6 +168,20 @@ def failure(report: RunReport) -> Problem | None:
     if step is None or step.error is None:
         return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
     return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
+
+
+def warnings(report: RunReport) -> tuple[Problem, ...]:
+    """The steps that failed and were skipped, where their failure policy says to warn of that."""
+    return tuple(
+        Problem(
+            code="W_STEP_SKIPPED",
+            detail=f"`{step.id}` failed and was skipped: {step.evidence}",
+            where=Place(step=step.id),
+            command=f"ordain show {report.run_id} --output {shlex.quote(step.id)}",
+        )
+        for step in report.steps
+        if step.warned is True
+    )
 
 
 def earlier_run(report: RunReport) -> Problem:

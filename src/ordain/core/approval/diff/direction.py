@@ -226,12 +226,16 @@ def failure_changes(old: StepPolicy, new: StepPolicy) -> Iterator[Said]:
                 yield "failure_softened", "goes on after a failure as if it had been skipped"
         case Continue():
             yield "failure_softened", "goes on after a failure with what does not depend on it"
-        case Fallback(steps=steps):
-            known = set(old.last.steps) if isinstance(old.last, Fallback) else set()
+        case Fallback(steps=steps, then=then):
+            known, before_then = set[str](), old.last
+            if isinstance(old.last, Fallback):
+                known, before_then = set(old.last.steps), old.last.then
             if more := [name for name in steps if name not in known]:
                 yield "fallback_named", f"runs the fallback {listed(more)} after a failure"
-            else:
+            elif not isinstance(old.last, Fallback) or old.last.steps != steps:
                 yield "failure_changed", "runs other fallbacks, or in another order, after a failure"
+            if then is not None or isinstance(old.last, Fallback):
+                yield from failure_changes(StepPolicy(None, before_then), StepPolicy(None, then))
         case Replan() | Recover():
             kind: ConcernKind = "failure_softened" if (before or 0) > 1 else "failure_changed"
             yield kind, "has a planner propose how to go on after a failure"

@@ -1,0 +1,76 @@
+"""What runs say that is easily missed or told wrong: at the command line, in robot mode and over MCP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.interfaces.json_rpc import RpcClient
+from tests.interfaces.test_mcp_tools import answer_of
+from tests.interfaces.workspace import Workspace
+
+FINE, REFUSED, FAILED = 0, 2, 4
+
+
+def ran(workspace: Workspace, document: str, name: str = "x.plan.md") -> dict[str, Any]:
+    """The JSON document of a run of this plan, which a person approved."""
+    workspace.write(name, document)
+    workspace.trust('[policy]\nallow = ["shell", "destructive"]\n')
+    answer: dict[str, Any] = json.loads(workspace.ordain("run", name, "--json").out.splitlines()[-1])
+    return answer
+
+
+# --- Failure policies ----------------------------------------------------------------------------------------------
+
+FALLS_BACK = """\
+# Fetch the list
+
+**On failure:** continue
+
+## Steps
+
+### 1. Fetch
+
+**run:** echo no mirror; exit 3
+**contract:** test -s list.txt
+**on_fail:** fallback(other), then {then}
+
+## Fallbacks
+
+### other. Fetch it elsewhere
+
+**run:** true
+"""
+
+
+def test_what_follows_a_fallback_is_as_the_plan_says_and_the_first_failure_is_told(workspace: Workspace) -> None:
+    answer = ran(workspace, FALLS_BACK.format(then='abort("There is no list.")'))
+    (step,) = [one for one in answer["data"]["steps"] if one["id"] == "fetch"]
+    assert (answer["data"]["reason"], step["error"]) == ("There is no list.", "F_STEP_FAILED")
+    assert step["evidence"].startswith("exit status 3; its fallback was run; contract broken")
+    assert ran(workspace, FALLS_BACK.format(then="skip"), "y.plan.md")["data"]["status"] == "success"
+
+
+def test_what_cannot_follow_a_fallback_is_told(workspace: Workspace) -> None:
+    workspace.write("x.plan.md", FALLS_BACK.format(then="retry(2)"))
+    told = workspace.ordain("lint", "x.plan.md")
+    assert told.status == REFUSED and "`retry` can not follow a fallback" in told.out + told.err
+
+
+def test_a_skip_that_is_to_warn_warns(workspace: Workspace) -> None:
+    workspace.trust('[policy]\nallow = ["shell", "destructive"]\n')
+    for warn, expected in ((True, ["W_STEP_SKIPPED"]), (False, [])):
+        step = {
+            "id": "a",
+            "action": {"type": "run", "command": "exit 3"},
+            "on_failure": {"strategy": "skip", "warn": warn},
+        }
+        workspace.write("x.plan", json.dumps({"title": "T", "steps": [step]}))
+        answer = json.loads(workspace.ordain("run", "x.plan", "--json").out.splitlines()[-1])
+        run = answer["data"]["run_id"]
+        assert (answer["data"]["status"], [one["code"] for one in answer["problems"]]) == ("success", expected)
+        shown = workspace.ordain("show", run)
+        assert ("W_STEP_SKIPPED" in shown.out + shown.err) is warn
+        with RpcClient(workspace.path, extensions=()) as client:
+            status = answer_of(client.call("plan_status", what=run))
+        assert [one["code"] for one in status["problems"]] == expected
