@@ -344,6 +344,7 @@ class RunControl:
         from ordain.engine.begin import Conditions  # few plans have any
 
         conditions = Conditions(
+            self._here.ports,
             run_id=None,
             lock_holder=lambda name: self._records.lock(name).holder,
             approval=approval,
@@ -353,8 +354,6 @@ class RunControl:
                 "steps": {},
                 "data": {},
             },
-            expressions=self._here.ports.expressions,
-            panes=self._here.ports.panes,
         )
         redactor = self._here.redactor()
         broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]

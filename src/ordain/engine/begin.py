@@ -28,7 +28,7 @@ from ordain.core.plan.condition import (
     Precondition,
     StepCompleted,
 )
-from ordain.core.plan.expr import ExpressionError, Expressions
+from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.model import Plan, nested_plan_of
 from ordain.core.plan.refs import as_text
 from ordain.core.plan.value import Instant, RunId, StepId
@@ -50,7 +50,7 @@ from ordain.core.run.step_event import (
 )
 from ordain.core.text.limit import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.engine.context import RunContext
-from ordain.ports.agent import Panes
+from ordain.ports.ports import Ports
 
 # --- Conditions ------------------------------------------------------------------------------------------------------
 # Whether what must hold before a plan or a step holds now: locks, approval, other steps, panes, expressions.
@@ -77,19 +77,18 @@ class Conditions:
 
     def __init__(
         self,
+        ports: Ports,
         *,
         run_id: RunId | None,
         lock_holder: Callable[[str], RunId | None],
         approval: Approval | None,
         passed: Callable[[str], str | None],
         variables: Callable[[str], Mapping[str, Any]],
-        expressions: Callable[[], Expressions],
-        panes: Panes | None,
     ) -> None:
         """`run_id` is absent before the run begins, which then holds nothing; `passed` says why a step has not passed,
         None where it has; `variables` is what an expression may ask about."""
-        self._run_id, self._lock_holder, self._approval = run_id, lock_holder, approval
-        self._passed, self._variables, self._expressions, self._panes = passed, variables, expressions, panes
+        self._ports, self._run_id, self._lock_holder, self._approval = ports, run_id, lock_holder, approval
+        self._passed, self._variables = passed, variables
 
     def fault(self, condition: Precondition) -> str | None:
         """Why a condition does not hold, in words; None where it does."""
@@ -110,16 +109,16 @@ class Conditions:
             case CustomCondition(name=name, expression=expression):
                 return self.false(f"`{name}`", expression)
             case PaneExists() | PaneState() | PatternMatched() | PatternNotMatched():
-                if self._panes is None:
+                if self._ports.panes is None:
                     return "no panes can be looked at here"
-                return self._panes.fault(condition)
+                return self._ports.panes.fault(condition)
             case _:
                 assert_never(condition)
 
     def false(self, what: str, expression: str) -> str | None:
         """Why an expression is not true, in words; None where it is."""
         try:
-            held = self._expressions().evaluate(expression, self._variables(expression))
+            held = self._ports.expressions().evaluate(expression, self._variables(expression))
         except ExpressionError as error:
             return f"{what} gave no answer: {error}"
         return None if held else f"{what} is false: {expression}"
@@ -213,13 +212,12 @@ class Beginnings:
     def _conditions(self, step_id: StepId, of: Plan | None = None) -> Conditions:
         """Those of a step, or of the plan nested in it."""
         return Conditions(
+            self._run.ports,
             run_id=self._state.run_id,
             lock_holder=lambda name: self._run.records.lock(name).holder,
             approval=self._run.opened.approval,
             passed=lambda name: self._not_passed(step_id, name),
             variables=lambda expression: self._results.variables(step_id, expression, of=of),
-            expressions=self._run.ports.expressions,
-            panes=self._run.ports.panes,
         )
 
     def _not_passed(self, step_id: StepId, name: str) -> str | None:
