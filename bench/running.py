@@ -15,13 +15,15 @@ import msgspec
 from bench.plans import chain_plan
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.adapters.process.bash import BashShell
+from ordain.adapters.state.stop_file import StopFiles
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.workspace.clock import RandomIds, WallClock
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.protected_file import ProtectedFiles
+from ordain.app.authority import RunAuthority
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.plan.canonical import canonical_bytes, plan_id
-from ordain.core.plan.model import Plan, Step
+from ordain.core.plan.model import Plan
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, RunId
@@ -31,8 +33,6 @@ from ordain.core.policy.settings import Settings, limits
 from ordain.core.run.event import PlanPrepared, RunOpened, RunStarted
 from ordain.core.run.run_state import RunState
 from ordain.core.run.state import apply
-from ordain.core.run.step_event import DecisionGiven
-from ordain.core.text.problem import Problem
 from ordain.core.text.redaction import Redactor
 from ordain.engine.context import OpenedRun, open_context
 from ordain.engine.loop import Engine
@@ -41,6 +41,7 @@ from ordain.ports.ledger import Append
 from ordain.ports.process import Shell
 from ordain.ports.tool import ToolResult
 from ordain.records.sink import Sink
+from ordain.records.surroundings import Surroundings
 
 __all__ = ["CHAIN_STEP_BYTES", "PATH", "Bench", "bare_processes", "open_bench"]
 
@@ -66,22 +67,6 @@ class _NothingToolbox:
         return ToolResult()
 
 
-class _Permissive:
-    """engine.Authority that denies nothing."""
-
-    def counts(self, decision: DecisionGiven) -> bool:
-        return False
-
-    def denied(self, step: Step, resolved: bool = False) -> Problem | None:
-        return None
-
-    def unpermitted(self, step: Step) -> Problem | None:
-        return None
-
-    async def refused(self, subject: str, who: Principal, problem: Problem) -> None:
-        pass
-
-
 class Bench:
     """A ledger and everything else an engine wants, for as many runs as one likes."""
 
@@ -96,7 +81,9 @@ class Bench:
         self.ledger, self._known = ledger, known
         self._clock, self._ids = WallClock(), RandomIds()
         self._ports: Any = SimpleNamespace(  # what a run asks for, and no more
-            ledger=SimpleNamespace(open=lambda: ledger),
+            ledger=SimpleNamespace(open=lambda: ledger, look=lambda: ledger, exists=lambda: True),
+            keyring=SimpleNamespace(verify=lambda key, statement, signature: False),
+            stop_switch=StopFiles(directory, "", lambda shelves, boot_id: ((), ())),
             shell=shell or BashShell(directory).sealed(_SEALED),
             toolbox=_NothingToolbox(),
             clock=self._clock,
@@ -138,7 +125,8 @@ class Bench:
         state = apply(RunState(plan), opened, now)
         opened_run = OpenedRun(state=state, head=recorded[-1].head, heard=2)
         sink = Sink(Redactor({}), self.ledger.seal)
-        run = open_context(self._ports, opened_run, snapshot=_SNAPSHOT, sink=sink, authority=_Permissive())
+        authority = RunAuthority(Surroundings(self._ports), Settings(), {}, approved=False, judged_at=0)
+        run = open_context(self._ports, opened_run, snapshot=_SNAPSHOT, sink=sink, authority=authority)
         engine = Engine(run)
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

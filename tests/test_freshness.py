@@ -37,6 +37,7 @@ from tests.words import (
     Principal,
     Refused,
     RunStarted,
+    StopOrder,
     refuse,
 )
 
@@ -131,6 +132,10 @@ class Site:
 
     def edit(self) -> None:
         self.workspace.configuration_text = b"[run]\nconcurrency = 2\n"
+
+    def stop(self) -> None:
+        assert self.other.ports.stop_switch is not None
+        self.other.ports.stop_switch.turn_on(StopOrder(everywhere=False))
 
     def swap(self) -> None:
         self.workspace.documents["in.txt"] = b"evil"
@@ -259,6 +264,13 @@ def test_nothing_stale_is_believed(verb: Callable[[Site], Any], change: str, off
         assert wrong(changed, change, ended) == [], f"{change} before call {at}: {changed.calls[at - 1]}"
 
 
+def test_no_step_begins_once_work_is_stopped() -> None:
+    at = lived(commit)[0].calls.index("shell.run") + 1
+    stopped, ended = lived(commit, "stop", at)
+    assert ended == "E_STOPPED"
+    assert not any(isinstance(event, AttemptStarted) for event in stopped.after())
+
+
 @pytest.mark.parametrize(("conflicts", "ended"), [(2, "done"), (3, "E_LEDGER_CONFLICT")])
 def test_a_start_is_tried_three_times(conflicts: int, ended: str) -> None:
     site, tried = Site(), 0
@@ -290,7 +302,8 @@ def test_a_start_is_tried_three_times(conflicts: int, ended: str) -> None:
 # --- How often is looked -------------------------------------------------------------------------------------------
 
 
-def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def looks(steps: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a run of so many steps, from being prepared to its end, asks what."""
     counted: Counter[str] = Counter()
 
     def count(module: Any, name: str) -> None:
@@ -300,29 +313,33 @@ def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: py
             counted[name] += 1
             return real(*args, **kwargs)
 
-        monkeypatch.setattr(module, name, counting)
+        watching.setattr(module, name, counting)
 
     site = Site()
     twins = App(msgspec.structs.replace(site.other.ports, shell=ScriptedShell()))
     site.trust('[policy]\nallow = ["shell"]\n')
-    for module, name in (
-        (snapshot, "in_force"),
-        (snapshot, "take"),
-        (snapshot.Snapshot, "is_current"),
-        (records, "apply_workspace"),
-        (records, "apply_lineage"),
-        (records, "apply"),
-    ):
-        count(module, name)
 
     async def run() -> None:
-        two = plan(step("a", run="true"), step("b", run="true"))
-        prepared = await twins.plans.prepare_plan(two, KIM)
+        prepared = await twins.plans.prepare_plan(plan(*(step(f"s{n}", run="true") for n in range(steps))), KIM)
         report = await twins.runs.commit(prepared.review.plan_id, KIM)
         assert report.status == "completed"
 
-    asyncio.run(run())
-    assert counted == {
+    with monkeypatch.context() as watching:
+        for module, name in (
+            (snapshot, "in_force"),
+            (snapshot, "take"),
+            (snapshot.Snapshot, "is_current"),
+            (records, "apply_workspace"),
+            (records, "apply_lineage"),
+            (records, "apply"),
+        ):
+            count(module, name)
+        asyncio.run(run())
+    return counted
+
+
+def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert looks(2, monkeypatch) == {
         "in_force": 1,
         "take": 1,
         "is_current": 15,  # one for each step, and the moments of preparing, starting and ending
@@ -330,3 +347,8 @@ def test_a_run_takes_the_settings_once_and_folds_each_event_once(monkeypatch: py
         "apply_lineage": 4,  # prepared (tried before it is recorded), started, ended
         "apply": 1,  # the run's first event; the engine folds the others itself
     }
+
+
+def test_each_step_costs_one_look_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = looks(2, monkeypatch), looks(12, monkeypatch)
+    assert many - few == {"is_current": 10}

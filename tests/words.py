@@ -48,7 +48,7 @@ _HOMES: dict[str, str] = {
     "ordain.adapters.workspace.clock": "RandomIds WallClock",
     "ordain.adapters.workspace.control_file": "ControlWatch REPLACED",
     "ordain.adapters.workspace.copies": "WorkspaceCopies WorkspaceStepLogs",
-    "ordain.adapters.workspace.directory": "DirectoryWorkspace",
+    "ordain.adapters.workspace.directory": "SETTLED_NS DirectoryWorkspace",
     "ordain.adapters.workspace.locate": "find_workspace",
     "ordain.adapters.workspace.operand": "operand_path operand_pattern",
     "ordain.adapters.workspace.protected_file": "ProtectedFiles",

@@ -21,6 +21,7 @@ from tests.plans import plans
 from tests.twins.workspace import MemoryWorkspace
 from tests.words import (
     DEFINITIONS,
+    SETTLED_NS,
     Ask,
     DirectoryWorkspace,
     ForEach,
@@ -749,3 +750,32 @@ def test_a_pattern_of_an_answer_is_one_that_is_matched_in_bounded_time(
 ) -> None:
     schema = {"properties": {"x": {"items": {"type": "string", "pattern": pattern}}}}
     assert codes(tmp_path, step("a", action=Ask(question="Which?", schema=schema))) == found
+
+
+# --- The configuration, looked at before each step -------------------------------------------------------------------
+
+
+def test_a_configuration_written_again_at_once_is_read_again(tmp_path: Path) -> None:
+    """As long as before and as old as before, within the tick of the clock by which the system tells changes apart."""
+    file, workspace = tmp_path / "ordain.toml", DirectoryWorkspace(tmp_path)
+    assert workspace.configuration() is None
+    for text in (b"a = 1\n", b"a = 2\n", b"a = 3\n"):
+        file.write_bytes(text)
+        os.utime(file, ns=(1, 1))
+        read = workspace.configuration()
+        assert read == text
+        assert workspace.configuration() is not read, "not the same bytes, but read again"
+
+
+def test_a_configuration_that_was_left_alone_is_not_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "ordain.toml"
+    file.write_bytes(b"a = 1\n")
+    later = DirectoryWorkspace(tmp_path, now_ns=lambda: file.stat().st_ctime_ns + 10 * SETTLED_NS)
+    read = later.configuration()
+    assert later.configuration() is read, "the same bytes, not equal ones"
+    file.chmod(0o600)
+    assert later.configuration() is not read
+    file.write_bytes(b"a = 10\n")
+    assert later.configuration() == b"a = 10\n"
+    file.rename(tmp_path / "old.toml")
+    assert later.configuration() is None

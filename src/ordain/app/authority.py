@@ -41,14 +41,16 @@ class RunAuthority:
     def denied(self, step: Step, resolved: bool = False) -> Problem | None:
         """What policy denies of a step that is about to begin; `resolved` where its values were not known before.
         Raises Refused while work is stopped."""
-        self._here.refuse_stopped()
-        newest = self._newest_settings()
+        snapshot = self._here.snapshot
+        if snapshot.stops:
+            raise Refused([stopped_problem(snapshot.stops[0])])
+        newest = snapshot.settings if snapshot.workspace.size != self._judged_at else None  # else the same as then
         problem = self._here.denied(step, newest, self._kept) if newest is not None else None
         return problem or (self._here.denied(step, self._settings, self._kept) if resolved else None)
 
     def unpermitted(self, step: Step) -> Problem | None:
         """What policy has against a call that an agent makes: it is denied, or would be asked about and nobody was."""
-        if stops := self._here.stops():
+        if stops := self._here.snapshot.stops:
             return stopped_problem(stops[0])
         newly = self.denied(step)
         ruling = self._here.rule_step(step, self._settings, self._kept)
@@ -63,11 +65,6 @@ class RunAuthority:
     async def refused(self, subject: str, who: Principal, problem: Problem) -> None:
         """Record that a call was refused to an agent."""
         await Refusals(self._here).record("call", subject, who, (problem,))
-
-    def _newest_settings(self) -> Settings | None:
-        """The settings in force, where they may be others than those that the plan was judged by."""
-        snapshot = self._here.snapshot
-        return snapshot.settings if snapshot.workspace.size != self._judged_at else None
 
 
 def taken_over(run_id: RunId) -> Refused:

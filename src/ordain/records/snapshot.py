@@ -129,7 +129,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         this was made of say the same. It costs one look at each, and no fold."""
         if _looked(self.ports) != (self.recorded, self.text, self.stops):
             return False
-        if self.recorded and self.ports.ledger.open().read(WORKSPACE_STREAM, self.workspace.size):
+        if self.recorded and self.ports.ledger.open().size(WORKSPACE_STREAM) != self.workspace.size:
             return False
         if "secrets" in self.__dict__ and self.settings.secret_files:
             return (

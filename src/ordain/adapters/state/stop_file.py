@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -29,25 +30,38 @@ _MOST = 16_384
 def read_stops(env: Mapping[str, str], workspace: Path) -> tuple[StopOrder, ...]:
     """What stops work in a workspace, the user's own stop first. Two files are looked for, and nothing is made."""
     try:
-        state = state_path(env)
+        return _stops(state_path(env), workspace)
     except Refused:  # nothing can be recorded there, so nothing can be started either
         return ()
-    places = ((state, True), (shelf_path(state, workspace), False))
-    found = (_read(place / STOPPED, everywhere=everywhere) for place, everywhere in places)
+
+
+def _stops(state: Path, workspace: Path) -> tuple[StopOrder, ...]:
+    found = (_read(place, everywhere=everywhere) for place, everywhere in _places(state, workspace))
     return tuple(stop for stop in found if stop is not None)
 
 
-def _read(path: Path, *, everywhere: bool) -> StopOrder | None:
+@cache
+def _places(state: Path, workspace: Path) -> tuple[tuple[str, bool], ...]:
+    """Where the stops of a workspace are; asked before each step, and where a directory really is takes a while."""
+    places = ((state, True), (shelf_path(state, workspace), False))
+    return tuple((str(place / STOPPED), everywhere) for place, everywhere in places)
+
+
+def _read(path: str, *, everywhere: bool) -> StopOrder | None:
     try:
-        unreadable = contextlib.suppress(OSError, msgspec.MsgspecError, ValueError)
-        with openat.opened(path, openat.READ) as descriptor, unreadable:
-            said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
-            return msgspec.structs.replace(said, everywhere=everywhere)
+        descriptor = os.open(path, openat.READ)
     except FileNotFoundError:
         return None
     except OSError as error:
         fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {openat.reason(error)}"
         return StopOrder(everywhere=everywhere, fault=fault)
+    try:
+        said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
+        return msgspec.structs.replace(said, everywhere=everywhere)
+    except (OSError, msgspec.MsgspecError, ValueError):
+        pass  # what it says is for people
+    finally:
+        os.close(descriptor)
     return StopOrder(everywhere=everywhere)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.policy.path_use import spelt_path
 from ordain.core.policy.script import Script, plain_script, programs
 from ordain.core.policy.settings import Settings, secret_variables
-from ordain.core.text.control import folded, folded_pattern
+from ordain.core.text.control import CONFIGURATION_FILE, folded, folded_pattern
 from ordain.core.text.path import (
     COMPARED_MAX,
     handed_fault,
@@ -42,16 +44,30 @@ from ordain.core.text.schema import patterns
 EDITS_MAX = 200
 EDITED_BYTES_MAX = 1 << 20
 """How many edits, and how much of a file, are looked at beforehand."""
+SETTLED_NS = 2_000_000_000
+"""How long after the last change of a file its stamp tells of the next; the system's clock of changes is coarse."""
 _SYSTEM = ("/bin/", "/sbin/", "/usr/")
 ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
 
 
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes with a regular file; the last is when it was changed, which nobody can set."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - quicker
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_ctime_ns
+
+
 class DirectoryWorkspace:
     """ports.Workspace on the file system."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._path, self._now_ns = path, now_ns
+        self._configuration: tuple[tuple[int, ...], bytes | None] | None = None
         self._secrets = KnownSecrets()
         self._shell_text = ShellText()
 
@@ -61,7 +77,15 @@ class DirectoryWorkspace:
         return real, found.st_dev, found.st_ino
 
     def configuration(self) -> bytes | None:
-        return configuration(self._path)
+        """Asked before each step. The file is read again where anything about it changed, or where it is so young that
+        a second write could have left no trace."""
+        stamp = _stamp(self._path / CONFIGURATION_FILE)
+        if self._configuration is not None and self._configuration[0] == stamp:
+            return self._configuration[1]
+        is_settled = stamp is not None and stamp[-1] + SETTLED_NS < self._now_ns()
+        found = configuration(self._path)
+        self._configuration = (stamp, found) if stamp is not None and is_settled else None
+        return found
 
     def document(self, path: str) -> bytes | None:
         try:
