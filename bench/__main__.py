@@ -24,6 +24,7 @@ from bench import (
     ledger,
     live,
     mcp,
+    outline,
     resume,
     sandbox,
     startup,
@@ -48,6 +49,7 @@ BENCHMARKS = {
     "understood": understood.measure,
     "sandbox": sandbox.measure,
     "agents": agents.measure,
+    "outline": outline.measure,
 }
 # On the disk of the checkout: a temporary directory may be in memory, where durability costs nothing.
 SCRATCH = Path(__file__).resolve().parent.parent / "build" / "bench"

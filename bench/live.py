@@ -24,7 +24,7 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, RunId
 from ordain.core.policy.settings import Settings, limits
-from ordain.core.report.report import AttemptOutput, Told
+from ordain.core.report.progress import AttemptOutput, Told
 from ordain.core.run.event import ExecutorStarted, Recorded, RunEvent, RunOpened
 from ordain.core.run.state import replay
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState

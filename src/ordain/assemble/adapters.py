@@ -24,12 +24,15 @@ from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import StopFiles
 from ordain.adapters.step_channel.channel import PipeDoors
 from ordain.adapters.workspace.copies import WorkspaceCopies, WorkspaceStepLogs
+from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import LEDGER, state_paths
+from ordain.adapters.workspace.outline import DirectoryOutlines
 from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.ports.agent import Doors
 from ordain.ports.ledger import Archive, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.model import Models
+from ordain.ports.outline import Outlines
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.workspace import Copies, Protection, StepLogs
 
@@ -70,6 +73,9 @@ class Adapters:
 
     def models(self) -> Models:
         return HttpModels()
+
+    def outlines(self) -> Outlines:
+        return DirectoryOutlines(self._workspace, DirectoryWorkspace(self._workspace))
 
     def protection(self) -> Protection:
         return ProtectedFiles(self._workspace)

@@ -132,6 +132,7 @@ def _open(
         host=LocalHost(workspace),
         sandbox=_later(lambda: adapters().sandbox()),
         models=_later(lambda: adapters().models()),
+        outlines=_later(lambda: adapters().outlines()),
         weaknesses=weaknesses(),
         pid=os.getpid(),
         boot_id=boot_id,

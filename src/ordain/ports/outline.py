@@ -7,6 +7,8 @@ from typing import Protocol
 
 import msgspec
 
+from ordain.core.text.redaction import Redactor
+
 
 class OutlineBlock(msgspec.Struct, frozen=True, kw_only=True):
     """One part of it, under its name: files, state of git, instruction files, build and test commands …"""
@@ -14,13 +16,15 @@ class OutlineBlock(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """In our words, such as `files` or `README.md`: never the content's."""
     text: str
-    """Raw; whoever shows it redacts it and fences it in."""
+    """Without secrets, and not fenced in: who shows it does that."""
 
 
 class Outlines(Protocol):
     """What looks at one workspace."""
 
-    async def outline(self, goal: str, secret_files: Sequence[str] = ()) -> tuple[OutlineBlock, ...]:
+    async def outline(
+        self, goal: str, redactor: Redactor, secret_files: Sequence[str] = ()
+    ) -> tuple[OutlineBlock, ...]:
         """What may help to plan for this goal, the most useful first: at most 24,000 characters in all, and nothing of
         files that are named like secrets, protected, or among `secret_files`. Starts no program but git, writes nothing
         and always answers."""

@@ -147,8 +147,7 @@ def _repository(place: Path) -> Path | None:
 
 def _head(repository: Path) -> str | None:
     """The commit that HEAD comes down to; None where there is none yet."""
-    pointer = _git_file(repository / "commondir")
-    common = repository / os.fsdecode(pointer) if pointer is not None else repository
+    common = common_directory(repository)
     text: bytes | None = read_regular(repository / "HEAD").strip()
     for _ in range(_REFS_DEPTH_MAX):
         if text is None or _COMMIT.fullmatch(text):
@@ -163,6 +162,12 @@ def _head(repository: Path) -> str | None:
             packed = (line.partition(b" ") for line in (_git_file(common / "packed-refs") or b"").splitlines())
             text = next((commit for commit, _, packed_name in packed if packed_name == name), None)
     raise _head_untold("HEAD, or what it refers to, is of a form that is not read here")
+
+
+def common_directory(repository: Path) -> Path:
+    """Where a repository keeps what all its working trees share."""
+    pointer = _git_file(repository / "commondir")
+    return repository / os.fsdecode(pointer) if pointer is not None else repository
 
 
 def _git_file(path: Path) -> bytes | None:

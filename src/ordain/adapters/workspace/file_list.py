@@ -1,0 +1,210 @@
+"""The files of a workspace and what git knows of them, looked at in bounded time.
+
+Git is run, and nothing that the repository says is: a private directory stands in for its `.git`, with a configuration
+of ours, the commit that is checked out, a copy of the index and the way to the objects. So there is no fsmonitor, hook,
+filter, pager, signature program or promisor to start, whatever the repository's configuration names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ordain.adapters.process.outside import program
+from ordain.adapters.workspace import openat
+from ordain.adapters.workspace.locate import common_directory, git_head, read_regular
+from ordain.core.policy.sealing import PLAIN_PATH
+from ordain.core.task.outline import FileList, GitState
+from ordain.core.text.control import folded, is_packaged
+from ordain.core.text.path import handed_fault, is_kept
+from ordain.core.text.problem import Refused
+
+FILES_MAX = 100_000
+"""How many files are listed; without git, how many entries are looked at."""
+CHANGED_MAX = 200
+SUBJECTS = 5
+_OUTPUT_MAX = 16 << 20
+_INDEX_MAX = 64 << 20
+_FILE_MAX = 1 << 20
+_SECONDS = 10
+"""How long git may take for one answer."""
+_SKIPPED = frozenset(("node_modules", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox", ".cache"))
+"""Without git nobody says what is ignored; these are never what anybody works on."""
+_HEAD_REF = b"ref: refs/heads/"
+
+
+class _Repository(NamedTuple):
+    """Where git keeps what belongs to a working tree, and the top of that."""
+
+    top: Path
+    own: Path
+    common: Path
+
+
+def list_files(workspace: Path, most: int = FILES_MAX) -> FileList:
+    """The files of a workspace: as git lists them, else as they lie there; so many of them at most."""
+    repository = _repository_of(workspace)
+    if repository is not None:
+        with contextlib.suppress(OSError, ValueError, Refused, openat.IrregularError):
+            return _listed(workspace, repository, most)
+    return _walked(workspace, most)
+
+
+def _repository_of(workspace: Path) -> _Repository | None:
+    """The repository that a directory lies in. A link, or a file that names a directory which does not point back as
+    that of a linked working tree does, could tell of the files of somewhere else."""
+    for top in (workspace, *workspace.parents):
+        mark = top / ".git"
+        try:
+            mode = mark.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            if stat.S_ISDIR(mode):
+                (mark / "HEAD").lstat()
+                return _Repository(top, mark, common_directory(mark))
+            if stat.S_ISREG(mode):
+                own = top / os.fsdecode(read_regular(mark).removeprefix(b"gitdir:").strip())
+                back = os.fsdecode(read_regular(own / "gitdir").strip())
+                if os.path.realpath(own / back) == str(mark):
+                    return _Repository(top, own, common_directory(own))
+        return None
+    return None
+
+
+def _listed(workspace: Path, repository: _Repository, most: int) -> FileList:
+    import tempfile  # most commands only look
+
+    git = program("git", os.environ.get("PATH", PLAIN_PATH), workspace)
+    if git is None:
+        raise FileNotFoundError("git")
+    with tempfile.TemporaryDirectory(prefix="ordain-git-", ignore_cleanup_errors=True) as room:
+        commit = git_head(repository.top)
+        _stand_in(Path(room), repository, commit)
+        env = {
+            "PATH": PLAIN_PATH,
+            "LC_ALL": "C",
+            "HOME": room,
+            "GIT_DIR": room,
+            "GIT_WORK_TREE": str(repository.top),
+            "GIT_OBJECT_DIRECTORY": str(repository.common / "objects"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+
+        def ask(*words: str) -> list[str]:
+            return _fields((git, "--no-pager", "-c", "core.fsmonitor=false", *words), workspace, env)
+
+        names = ask("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        status = ask("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", ".")
+        subjects = ask("log", "-z", f"-{SUBJECTS}", "--no-color", "--format=%s") if commit is not None else []
+        above = workspace.relative_to(repository.top).as_posix()
+        prefix = "" if above == "." else f"{above}/"
+        changed = [(line[:2].strip(), line[3:].removeprefix(prefix)) for line in status]
+        gone = {path for what, path in changed if "D" in what}
+        paths = sorted({name for name in names if name not in gone and handed_fault(name) is None})
+        branch = read_regular(repository.own / "HEAD").strip()
+        return FileList(
+            paths=tuple(paths[:most]),
+            whole=len(paths) <= most,
+            git=GitState(
+                branch=os.fsdecode(branch.removeprefix(_HEAD_REF)) if branch.startswith(_HEAD_REF) else "",
+                commit=commit or "",
+                subjects=tuple(subjects),
+                changed=tuple(one for one in changed if handed_fault(one[1]) is None)[:CHANGED_MAX],
+            ),
+        )
+
+
+def _stand_in(room: Path, repository: _Repository, commit: str | None) -> None:
+    """Make what git takes for the repository: nothing in it was written by anybody but us, but for the index, where
+    history was cut off, and what is not to be listed."""
+    sha256 = commit is not None and len(commit) == 64
+    version, kind = (1, "[extensions]\n\tobjectFormat = sha256\n") if sha256 else (0, "")
+    (room / "config").write_text(f"[core]\n\trepositoryFormatVersion = {version}\n\tbare = false\n{kind}")
+    (room / "HEAD").write_text(f"{commit or 'ref: refs/heads/none'}\n")
+    for name in ("refs", "objects", "info"):
+        (room / name).mkdir()
+    places = ((repository.own, "index"), (repository.common, "shallow"), (repository.common, "info/exclude"))
+    for place, name in places:
+        with contextlib.suppress(FileNotFoundError):
+            longest = _INDEX_MAX if name == "index" else _FILE_MAX
+            with (
+                openat.opened(place, openat.DIRECTORY) as held,
+                openat.parent(held, name) as (parent, last),
+                openat.file(parent, last, name) as file,
+            ):
+                data, found = file.read(longest + 1), os.fstat(file.fileno())
+            if len(data) > longest:
+                raise ValueError(f"{name} is larger than anybody should wait for")
+            (room / name).write_bytes(data)
+            # Git compares this time with those of files: what was written since may be other than it looks.
+            os.utime(room / name, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _fields(words: Sequence[str], directory: Path, env: dict[str, str]) -> list[str]:
+    """What a program writes, between its NULs; raises OSError where it ends badly, is too slow or writes too much."""
+    import subprocess
+
+    with subprocess.Popen(
+        words,
+        cwd=directory,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        ending = threading.Timer(_SECONDS, process.kill)
+        ending.start()
+        try:
+            assert process.stdout is not None
+            data = process.stdout.read(_OUTPUT_MAX + 1)
+            if len(data) > _OUTPUT_MAX:
+                process.kill()
+            if process.wait() != 0:
+                raise OSError("git ended badly")
+        finally:
+            ending.cancel()
+    return [one.decode("utf-8", "backslashreplace") for one in data.split(b"\0") if one]
+
+
+def _walked(workspace: Path, most: int) -> FileList:
+    """What lies in a directory, breadth first; no link is followed."""
+    found, seen, whole = list[str](), 0, True
+    todo = deque([""])
+    while todo and seen <= most:
+        above = todo.popleft()
+        for name, is_directory in _entries(workspace / above):
+            path, seen = above + name, seen + 1
+            if seen > most:
+                whole = False
+                break
+            if not is_directory:
+                if handed_fault(path) is None:
+                    found.append(openat.shown(path))
+            elif folded(name) not in _SKIPPED and not is_kept(path) and not is_packaged(path):
+                todo.append(f"{path}/")
+    return FileList(paths=tuple(sorted(found)), whole=whole and not todo)
+
+
+def _entries(directory: Path) -> Iterator[tuple[str, bool]]:
+    """Files and directories by name, pipes, links and devices left out."""
+    with contextlib.suppress(OSError, ValueError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.name, True
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.name, False
