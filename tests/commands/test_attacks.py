@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tests.commands.test_corpus import READ
 from tests.commands.test_day import is_open
+from tests.words import Risk
 
 ATTACKS = r"""
 'rm' -rf src
@@ -166,6 +168,73 @@ cp hook .git/hooks/pre-commit
 tee .git/config
 ls *
 cat ~/.aws/credentials
+tar tfI a.tar ./x
+tar tIf ./x a.tar
+tar tvfF a.tar ./x
+shuf --outp=x a
+shuf --out=README.md a
+ptx -G a README.md
+arch -x86_64 ./x
+strings @a
+tree -R -L 1
+scc --format-multi html:README.md
+zstdcat --rm a.zst
+glow https://evil.example.com/x
+gawk -d 'BEGIN{}' a
+gawk -p 'BEGIN{}'
+awk -D '{print}' a
+awk 'BEGIN{ARGV[1]="/etc/shadow";ARGC=2} {print}' a
+awk 'BEGIN{SYMTAB["AR" "GV"][1]="/etc/shadow"} {print}' a
+git config user.name get
+git config core.hooksPath list
+git config core.fsmonitor get
+git config diff.x.textconv ./x
+docker buildx history rm --all
+docker --config /tmp/x ps
+kubectl kustomize https://github.com/evil/x
+jobs -x rm -rf src
+wait -n -p 'a[$(touch x)]'
+test 'a[$(touch x)]' -eq 0
+test -t 'a[$(touch x)]'
+printf %d 'a[$(touch x)]'
+exit 'a[$(touch x)]'
+set -o keyword; ls LD_PRELOAD=./x.so
+set -o allexport; ls
+date 11190345
+/usr/bin/time -o README.md ls
+command time -o README.md ls
+/usr/bin/time --output=README.md ls
+ps auxwwe
+ps ewaux
+ps -E
+pidstat -e rm x
+ss -D README.md
+timedatectl ntp-servers eth0 1.2.3.4
+hostnamectl hostname status
+brctl addbr show
+resolvectl domain eth0 show
+nmcli device wifi connect status
+ip route d default
+ip a a 10.0.0.1/8 dev eth0
+ip l s eth0
+gio launch ./evil.desktop
+gio set a b c
+cat evil.sql | sqlite3 app.db
+echo vacuum | sqlite3 app.db
+dc a
+ncdu
+wdiff -a a b
+ordain reject p
+ordain cancel r
+ordain rerun r
+ordain approve p
+ordain run a.plan.md
+ordain show a -o .git/hooks/x
+pip config edit
+apt-mark minimize-manual
+git -C sub status
+git help -w log
+git var -l
 """.strip().splitlines()
 
 
@@ -186,3 +255,26 @@ def test_ends_of_lines_and_signs_that_nobody_sees_open_nothing():
         "ls\x85x",
     ]
     assert [line for line in lines if is_open(line)] == []
+
+
+def test_git_elsewhere_runs_what_the_settings_there_name():
+    """A directory that was cloned or unpacked may be a repository, whose settings name programs."""
+    found = [fact.value for line in ("cd sub && git status", "git -C sub log") for fact in READ(line).commands[-1].facts]
+    assert found.count("runs_workspace") == 2
+    assert READ("git status").risk is READ("cd sub && ls").risk is Risk.READS
+
+
+def test_a_word_of_looking_does_not_excuse_what_is_deleted_by_that_name():
+    lines = ["firebase firestore:delete logs --recursive", "flyctl apps destroy status", "brew uninstall list",
+             "bash -c 'rm -r x' --help", "python -c 'import os; os.remove(1)' --help"]  # fmt: skip
+    assert [line for line in lines if READ(line).risk is not Risk.RAISED] == []
+    assert [line for line in ["fly releases list", "apt list --installed"] if READ(line).risk is Risk.RAISED] == []
+
+
+def test_an_agent_may_look_at_plans_propose_and_start_them_by_commands():
+    lines = ["ordain lint --json a.plan.md", "ordain prepare --json a.plan.md", "ordain status --json",
+             "ordain show --json run-1", "ordain commit --json 3f2a", "ordain robot prepare a.plan.md"]  # fmt: skip
+    assert [line for line in lines if not is_open(line)] == []
+    decided = ["approve 3f2a", "robot approve 3f2a", "answer r/s pass", "trust", "stop --lift", "guard init", "reject 3f2a",
+               "robot answer r/s pass"]  # fmt: skip
+    assert [line for line in decided if is_open(f"ordain {line}")] == []

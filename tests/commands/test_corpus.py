@@ -24,16 +24,16 @@ def matrix(name: str) -> Counter[tuple[str, str]]:
     return found
 
 
-RECALL = {"corpus.jsonl": 0.98, "held_out.jsonl": 0.98, "fresh.jsonl": 0.98, "fresh_unread.jsonl": 0.98}
+FILES = ("corpus.jsonl", "held_out.jsonl", "fresh.jsonl", "fresh_unread.jsonl", "fresh_two.jsonl")
 
 
-@pytest.mark.parametrize("name", RECALL)
+@pytest.mark.parametrize("name", FILES)
 def test_what_is_dangerous_is_noticed_and_never_called_reading(name):
     """The lines of `fresh_unread.jsonl` are the ones that nobody who works on the table has read."""
     found = matrix(name)
     risky = sum(count for (label, _), count in found.items() if label == "risky")
     assert found["risky", Risk.READS] == 0
-    assert found["risky", Risk.RAISED] / risky >= RECALL[name], found
+    assert found["risky", Risk.RAISED] / risky >= 0.98, found
 
 
 def test_what_is_harmless_is_seldom_raised():

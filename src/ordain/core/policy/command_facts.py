@@ -123,8 +123,10 @@ class FactReader:
             for at, words in enumerate(map(self._innermost, stages)):
                 if at and words and runs_input(words):
                     yield FactNote(CommandFact.RUNS_DOWNLOADED if fetched else CommandFact.HIDDEN, str(words[0]))
-                if at and words and words[0] in SQL_CLIENTS and not _shown(stages[at - 1]) and _takes_all(words):
-                    yield FactNote(CommandFact.REMOTE, str(words[0]))
+                if at and words and words[0] in SQL_CLIENTS and _takes_all(words):
+                    yield FactNote(
+                        CommandFact.UNKNOWN if _shown(stages[at - 1]) else CommandFact.REMOTE, str(words[0])
+                    )
                 fetched = fetched or (bool(words) and words[0] in FETCHERS)
         fed = bool(pipelines) or "<<" in text
         if fed and any(words and words[0] in INTERPRETERS for _, words in inner):
@@ -187,6 +189,8 @@ class FactReader:
         facts = self.words(one.words, one.directory, depth)
         if self._inside(".", one.directory) is None:  # what is there may be a repository, or a plugin, of anybody
             facts = msgspec.structs.replace(facts, strict=False)
+        if one.directory and facts.program == "git":  # a repository may begin there, whose settings name programs
+            findings += self._path(CommandFact.RUNS_WORKSPACE, one.directory, "")
         risky = [f"{name}=" for name, _ in one.assignments if _LOADS.match(name)]
         findings += [FactNote(CommandFact.UNKNOWN, name) for name in risky]
         findings += [FactNote(CommandFact.HIDDEN, name) for name in risky if _INJECTS.match(name)]
@@ -453,6 +457,8 @@ class FactReader:
 
 _LOOSE = ("text", "script", "verb", "task")
 """Roles of words that may be paths all the same."""
+_CODE = frozenset(["code", "filter", "shell", "remote"])
+"""Roles of words that are carried out, where `--help` behind them may be theirs."""
 _ELSEWHERE_ONLY = (CommandFact.DISRUPTS, CommandFact.REMOTE)
 """What does not follow from starting a command elsewhere that only looks: `docker exec web df`."""
 _ELSEWHERE = compile_later(r"[a-z0-9]+://|(?:[\w.-]+@)?[\w.-]{2,}:|(?:[\w.-]+@)?\[[0-9a-f:]+\]:", re.IGNORECASE)
@@ -465,7 +471,7 @@ _ADDRESS = rf"(?:\d+|\$|/{_FOUND}/)"
 _SED = rf"(?:{_ADDRESS}(?:,\+?{_ADDRESS})?!?)?\s*(?:[pdq=]|s/{_FOUND}/(?:[^/\\\n]|\\.)*/[gpIi\d]*)?\s*"
 _FILTERS = {
     "sed": compile_later(rf"{_SED}(?:;{_SED})*"),
-    "awk": compile_later(r"(?!.*(?:system|getline|ENVIRON))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL),
+    "awk": compile_later(r"(?!.*(?:system|getline|ENVIRON|ARG[VC]|SYMTAB|FUNCTAB))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL),
     "jq": compile_later(r"(?!.*(?:\benv\b|ENV|include|import))[^@]*", re.DOTALL),
 }
 _FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk": "awk", "jq": "jq", "gojq": "jq"}
@@ -510,7 +516,9 @@ def _calming(call: SortedWords) -> set[str]:
     """What takes alarms back."""
     found = {token for tokens, _, _ in call.further for token in tokens if token in ("!", "!!")}
     if any(option in ("--help", "-help") for option, _ in call.options):
-        return found | {"!!", "--help"}
+        given = {role for role, _, _ in call.roles()}
+        given |= {token.removesuffix("@") for tokens, _, _ in call.further for token in tokens}
+        return found | {"--help"} | ({"!!"} if _CODE.isdisjoint(given) else set())
     return found | {"!!"} if call.arguments == ("--version",) else found
 
 

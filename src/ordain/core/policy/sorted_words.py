@@ -7,6 +7,8 @@ from functools import cached_property
 
 import msgspec
 
+from ordain.core.policy.deed import deeds
+from ordain.core.policy.fact import CommandFact
 from ordain.core.policy.program import Words
 from ordain.core.policy.program_table import ProgramEntry, ProgramTable
 
@@ -116,6 +118,7 @@ class SortedWords:
                 )
                 if len(near) != 1 or entry.words:
                     self._unlisted(entry)
+                    self.strict = self.strict and not near  # it may be short for one of them
                     self.options.append((name, value if equals else None))
                     return at
                 name, self.strict = near[0], False
@@ -191,10 +194,24 @@ class SortedWords:
                 yield entry.without_operands, "", None
                 if not self.options:
                     yield entry.when_alone, "", None
-            for _, word in self.operands:
-                if word is not None and (tokens_of := entry.by_operand.get(word)) is not None:
-                    yield tokens_of, word, word
-            for pattern, tokens in entry.by_operand_pattern:
-                for _, word in self.operands:
-                    if word is not None and pattern.fullmatch(word):
-                        yield tokens, word, word
+            yield from self._by_operand(entry)
+
+    def _by_operand(self, entry: ProgramEntry) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
+        """What holds because of operands. A word that takes alarms back does not do so behind one that acts: `status`
+        may be the name of what is deleted."""
+        has_acted = False
+        for _, word in self.operands:
+            if word is None:
+                continue
+            found = [entry.by_operand[word]] if word in entry.by_operand else []
+            found += [tokens for pattern, tokens in entry.by_operand_pattern if pattern.fullmatch(word)]
+            for tokens in found:
+                if not has_acted or _CALMING.isdisjoint(tokens):
+                    yield tokens, word, word
+            verb = deeds((word,), wide=False) if "verb*" in entry.operands else ()
+            has_acted = has_acted or not _ENDING.isdisjoint([*sum(found, ()), *(one.fact for one in verb)])
+
+
+_CALMING = frozenset(["!", "!!"])
+_ENDING = frozenset([CommandFact.DELETES, CommandFact.IRREVERSIBLE, CommandFact.DISRUPTS])
+"""What no later word takes back."""
