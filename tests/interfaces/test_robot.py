@@ -262,6 +262,19 @@ def test_json_diff(workspace: Workspace):
     refused(workspace.ordain("diff", "--json", "small.plan.md", "00000000"), "E_PLAN_NOT_FOUND")
 
 
+def test_json_new(workspace: Workspace):
+    made = answered(workspace.ordain("new", "--json", "upgrade-dependency", *PARAMS, "-o", "up.md"))
+    written = (workspace.path / "up.md").read_text()
+    assert (made["text"], made["written"], made["sources"]) == (written, "up.md", ["built-in upgrade-dependency.md"])
+    assert made["plan_id"] == answered(workspace.ordain("lint", "--json", "up.md"))["plan_id"]
+    assert refused(workspace.ordain("new", "--json", "nothing"), "E_TEMPLATE_UNKNOWN")["next"] == ["ordain new"]
+    listed = answered(workspace.ordain("new", "--json"))["templates"]
+    assert {one["source"] for one in listed} == {"built-in"} and all(one["parameters"] for one in listed)
+
+
+PARAMS = ("--param", "package=httpx", "--param", "version=0.28.1")
+
+
 def test_json_fmt(workspace: Workspace):
     file = workspace.write("odd.plan.md", "#  Odd\n\n1.  `echo one`\n")
     plan = answered(workspace.ordain("lint", "--json", "odd.plan.md"))["plan_id"]

@@ -223,6 +223,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "archive.": (FINE, "archive IT", ended),
     "diff.": (FINE, "diff IT small.plan.md", edited),
     "simulate.": (FINE, "simulate small.plan.md", nothing),
+    "new.": (FINE, "new upgrade-dependency --param package=httpx --param version=0.28.1", nothing),
+    "new.list": (FINE, "new", nothing),
     "fmt.": (FINE, "fmt small.plan.md", nothing),
     "fmt.check": (FINE, "fmt --check small.plan.md", nothing),
     "schema.": (FINE, "schema envelope", nothing),

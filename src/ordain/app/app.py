@@ -20,6 +20,7 @@ from ordain.app.review import Reviews
 from ordain.app.run_control import RunControl
 from ordain.app.runs import RunVerbs
 from ordain.app.stop import Stops
+from ordain.app.templates import Templates
 from ordain.app.topics import Signals, Topics
 from ordain.app.workspace import WorkspaceView
 from ordain.ports.ports import Ports
@@ -37,9 +38,11 @@ class App:
     def __init__(self, ports: Ports) -> None:
         self.ports, self._here = ports, Surroundings(ports)
         here = self._here
-        gate, proposals, self.refusals = Gate(here), Proposals(here, Reviews(here)), Refusals(here)
+        gate, reviews, self.refusals = Gate(here), Reviews(here), Refusals(here)
+        proposals = Proposals(here, reviews)
         control = RunControl(here, gate, proposals)
         self.workspace = WorkspaceView(here)
+        self.templates = Templates(here, reviews)
         self.plans = PlanVerbs(here, proposals, control, self.refusals)
         self.approvals = Approvals(here, gate, self.plans, self.refusals)
         self.runs = RunVerbs(here, control, self.plans, self.refusals)

@@ -122,12 +122,13 @@ class Reviews:
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
         """The plan a template becomes with these values, or what is wrong with them."""
-        values, problems = read_values(plan.params, params)
-        if problems:
-            return problems
-        return fill(
-            plan, values, {pattern: self._here.ports.workspace.files(pattern) for pattern in file_patterns(plan)}
-        )
+        values, wrong = read_values(plan.params, params)
+        made = fill(plan, values, self.matching(plan), {name for name, _ in params if name not in values})
+        return made if isinstance(made, Filled) else (*wrong, *made)
+
+    def matching(self, plan: Plan) -> Mapping[str, tuple[str, ...]]:
+        """The names of the files that each pattern among a template's parameters means."""
+        return {pattern: self._here.ports.workspace.files(pattern) for pattern in file_patterns(plan)}
 
     def in_document(self, data: bytes, file: str | None, params: Params | None) -> Side:
         """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused

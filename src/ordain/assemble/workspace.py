@@ -19,6 +19,7 @@ from ordain.adapters.state.directory import (
     state_path,
     workspace_directory,
 )
+from ordain.adapters.state.templates import shelved_templates
 from ordain.adapters.state.user_rules import confirm, is_confirmed, user_file
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.tools.python import Call, Handler, PythonHandlers
@@ -133,6 +134,7 @@ def _open(
         sandbox=_later(lambda: adapters().sandbox()),
         models=_later(lambda: adapters().models()),
         outlines=_later(lambda: adapters().outlines()),
+        templates=lambda: shelved_templates(os.environ),
         weaknesses=weaknesses(),
         pid=os.getpid(),
         boot_id=boot_id,

@@ -166,6 +166,18 @@ def formatted(data: bytes, document: Document, to: Notation | None = None) -> st
     return text
 
 
+def written(document: Document, notation: Notation) -> str | tuple[Problem, ...]:
+    """The text of a document that nobody wrote yet, with the proof that it says what it is to say. Problems are given
+    where the plan can not be written in this notation."""
+    text = _WRITERS[notation](document)
+    again = read(text.encode())
+    if again.plan is None or document.plan is None:
+        return again.problems
+    if plan_id(again.plan) != plan_id(document.plan):
+        raise RuntimeError("the document as it was written says something else than its plan")
+    return text
+
+
 def changed_lines(before: str, after: str) -> tuple[int, ...]:
     """The numbers of the lines that formatting in the same notation changed; a line end added at the end is one."""
     old, new = before.split("\n"), after.split("\n")

@@ -281,6 +281,7 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "max_rejections": ("max_rejections", read_count),
         "max_pending": ("max_pending", read_count),
         "documents": ("documents", read_folder),
+        "templates": ("templates", read_folder),
     },
     "approval": {
         "ttl": ("approval_ttl_ms", read_milliseconds),

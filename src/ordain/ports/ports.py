@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ordain.ports.model import Models
 from ordain.ports.outline import Outlines
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.tool import Handlers, Sources, Toolbox
-from ordain.ports.workspace import Copies, Protection, StepLogs, Workspace
+from ordain.ports.workspace import Copies, Protection, StepLogs, TemplateFile, Workspace
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,5 +60,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Where language models are to be had, where anything speaks to them."""
     outlines: Outlines | None = None
     """What a planner is shown of the workspace, where there is such a thing."""
+    templates: Callable[[], Sequence[TemplateFile]] = tuple
+    """The templates that are not the workspace's: the user's, then those that come with Ordain."""
     terminal: bool = False
     """Whether a person's terminal is behind this: only then can a principal be one."""

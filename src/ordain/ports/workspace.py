@@ -15,6 +15,7 @@ from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.policy.script import Script
 from ordain.core.policy.settings import Settings
+from ordain.core.report.template import TemplateSource
 from ordain.core.run.step_event import ProtectedFile
 
 
@@ -93,6 +94,20 @@ class Workspace(Protocol):
     ) -> Facts:
         """What lint wants to know about the surroundings of this plan. Changes nothing."""
         ...
+
+
+TEMPLATE_BYTES_MAX = 1 << 20
+"""How much of a template is read."""
+TEMPLATE_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
+
+
+class TemplateFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that may be a template, and what is in it, or why that is not known."""
+
+    source: TemplateSource
+    file: str
+    data: bytes = b""
+    fault: str | None = None
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,6 +51,8 @@ _INSTEAD = {
     "command": 'Give it to the command in `env`, where no value can break out: `env: {X: "${…}"}` and `"$X"`.',
     "contract": "Let the step write what the contract asks for into a file.",
 }
+_OF_PROSE = "Write the text itself; an agent gets an earlier result with `reads: step:ID`."
+_OF_PARAM = "Write the text itself, or keep the file as a template: `ordain new` puts parameters into texts."
 _NEAR = re.compile(r"(?<!\$)\$\{[ \t]*([A-Za-z0-9_-]+)\.([A-Za-z_]+)\b")
 
 
@@ -201,7 +203,7 @@ def places(survey: Survey, facts: Facts) -> Iterator[Problem]:
         found = misplaced_reference(text, steps)
         if found is not None:
             whose = f"The {what} of `{step_id}`" if step_id is not None else f"The plan's {what}"
-            hint = _INSTEAD.get(what, "Write the text itself; an agent gets an earlier result with `reads: step:ID`.")
+            hint = _INSTEAD.get(what) or (_OF_PARAM if "params" in found[:12] else _OF_PROSE)
             yield blame_step(step_id, "E_REF_PLACE", f"{whose} holds the reference `{found}`.", hint)
     for step_id, what, name in _fixed_names(survey):
         if "${" in name:

@@ -251,11 +251,14 @@ def literal(value: Any) -> Any:
             return value
 
 
-def misplaced_reference(text: str, steps: Container[str]) -> str | None:
-    """A reference in a command or in prose, where only the shell's own `${…}` belongs; None where there is none."""
+def misplaced_reference(text: str, steps: Container[str], *, template: bool = False) -> str | None:
+    """A reference in a command or in prose, where only the shell's own `${…}` belongs; None where there is none. In the
+    prose of a `template` one to a parameter may stand."""
     if "${" not in text:
         return None
     for found in _IN_TEXT.finditer(text):
+        if template and found.group()[2:].lstrip(" \t").startswith("params"):
+            continue
         if found["step"] is None or found["step"] in steps:
             return found.group()
     return None

@@ -8,7 +8,7 @@ values as defaults.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -74,9 +74,10 @@ def file_patterns(plan: Plan) -> frozenset[str]:
 
 
 def values_of(
-    plan: Plan, given: Mapping[str, Any], files: Mapping[str, Sequence[str]]
+    plan: Plan, given: Mapping[str, Any], files: Mapping[str, Sequence[str]], unread: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The value of each parameter that has one, and what is wrong."""
+    """The value of each parameter that has one, and what is wrong; what was given for one that is `unread` was refused
+    already."""
     problems = []
     for name in given.keys() - plan.params.keys():
         hints = closest(name, plan.params)
@@ -96,11 +97,16 @@ def values_of(
             values[name] = list(files.get(parameter.files, ()))
         elif parameter.default is not None:
             values[name] = parameter.default
-        elif parameter.required:
-            detail = f"The plan wants a value for the parameter `{name}`."
-            hints = (*((parameter.description,) if parameter.description else ()), *_typing(name, parameter))
-            problems.append(Problem(code="E_PARAM", detail=detail, hints=hints))
+        elif parameter.required and name not in unread:
+            problems.append(missing_value(name, parameter))
     return values, problems
+
+
+def missing_value(name: str, parameter: Parameter) -> Problem:
+    """That a parameter has no value, and how to give it one."""
+    detail = f"The plan wants a value for the parameter `{name}`."
+    hints = (*((parameter.description,) if parameter.description else ()), *_typing(name, parameter))
+    return Problem(code="E_PARAM", detail=detail, hints=hints)
 
 
 def _typing(name: str, parameter: Parameter) -> tuple[str, ...]:
@@ -125,18 +131,21 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fill(
-    plan: Plan, given: Mapping[str, Any] | None = None, files: Mapping[str, Sequence[str]] | None = None
+    plan: Plan,
+    given: Mapping[str, Any] | None = None,
+    files: Mapping[str, Sequence[str]] | None = None,
+    unread: Collection[str] = (),
 ) -> Filled | tuple[Problem, ...]:
     """The plan that a template becomes with these values, or everything that keeps it from becoming one.
 
-    `files` are the names of files that each pattern of `file_patterns` matches. A plan without parameters is returned
-    as it is.
+    `files` are the names of files that each pattern of `file_patterns` matches; `unread` are the names of parameters
+    whose values were refused before, so that nothing comes out. A plan without parameters is returned as it is.
     """
     nested = any(isinstance(step.action, NestedPlan) for step in (*plan.steps, *plan.fallbacks))
-    if not given and not plan.params and not nested:
+    if not given and not plan.params and not nested and not unread:
         return Filled(plan=plan)
-    values, problems = values_of(plan, given or {}, files or {})
-    if problems:
+    values, problems = values_of(plan, given or {}, files or {}, unread)
+    if problems or unread:
         return tuple(problems)
     template = _Template(plan, values, files or {})
     made = template.filled()

@@ -91,6 +91,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Open proposals that one agent may have."""
     documents: str = ".ordain/plans"
     """Where proposals that came without a file get one."""
+    templates: str = "plans/templates"
+    """Where `ordain new` looks for templates first."""
     approval_ttl_ms: int = 4 * HOUR_MS
     """From approval to start."""
     separate: bool = False

@@ -36,6 +36,7 @@ _GROUPS: Sections = {
         "resume": ("cmd_run", "Resume an interrupted or paused run."),
     },
     "Plans": {
+        "new": ("cmd_new", "Make a document of a template. Alone, list the templates."),
         "list": ("cmd_proposal", "List the plans of this workspace."),
         "revise": ("cmd_proposal", "Replace a plan with a new version of it."),
         "reject": ("cmd_proposal", "Reject a plan and say what should change."),
@@ -78,7 +79,8 @@ _GROUPS: Sections = {
 SYNONYMS = {"apply": "run", "validate": "lint"}
 """Other names of commands, for people who come from other programs."""
 _GUESSED = {
-    **dict.fromkeys(("plan", "propose", "submit", "create", "new"), "prepare"),
+    **dict.fromkeys(("plan", "propose", "submit"), "prepare"),
+    **dict.fromkeys(("create", "template", "templates"), "new"),
     **dict.fromkeys(("execute", "exec"), "run"),
     **dict.fromkeys(("check", "verify", "test"), "lint"),
     **dict.fromkeys(("view", "preview", "describe", "get", "cat"), "show"),

@@ -19,6 +19,7 @@ from ordain.core.report.progress import AttemptOutput
 from ordain.core.report.report import PlanLine, RunReport, SignalReport, ToldPrompt
 from ordain.core.report.simulation import Simulation
 from ordain.core.report.statistics import Statistics
+from ordain.core.report.template import NewDocument, TemplateList
 from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
@@ -71,6 +72,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "inbox": (InboxResult,),
     "answer": (),
     "resume": (RunResult, BegunResult, QueuedResult),
+    "new": (NewDocument, TemplateList),
     "list": (ListResult,),
     "revise": (PreparedResult,),
     "reject": (PlanLine,),
