@@ -211,7 +211,9 @@ def test_large_documents_take_little_time() -> None:
         "steps": [{"index": n, "description": "Same", "dependsOn": [0, n - 1] if n else []} for n in range(count)],
     }
     s2 = {
-        "steps": [{"id": f"s{n}", "tool": "t", "args": {"x": f"$s{max(n - 1, 0)}", "y": "$HOME"}} for n in range(count)]
+        "steps": [
+            {"id": f"s{n}", "tool": "t", "args": {"x": f"$s{max(n - 1, 0)}", "y": "~ $HOME"}} for n in range(count)
+        ]
     }
     s3 = "---\nid: x\ntitle: T\n---\n## Steps\n" + "".join(f"{n}. Do (a: b)\n" for n in range(1, count + 1))
     spaces = "---\nid: x\ntitle: T\ncreated_at:" + " " * 1_000_000 + "x\n---\n"

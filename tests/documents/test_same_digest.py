@@ -132,7 +132,8 @@ def test_the_record_of_trees(plan: Plan, chance: Random) -> None:
         "plan_id": "x",
         "task": tree.get("task"),
     }
-    for step in tree["steps"]:
-        step |= {"status": "done", "tags": ["a"], "metadata": {"approved": True}, "step_id": f"x{chance.random()}"}
+    for number, step in enumerate(tree["steps"]):
+        alias = f"x{number}-{chance.random()}"
+        step |= {"status": "done", "tags": ["a"], "metadata": {"approved": True}, "step_id": alias}
         step.setdefault("timeout_ms", None)
     assert id_of(json.dumps(tree)) == plan_id(plan)
