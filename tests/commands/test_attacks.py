@@ -259,7 +259,8 @@ def test_ends_of_lines_and_signs_that_nobody_sees_open_nothing():
 
 def test_git_elsewhere_runs_what_the_settings_there_name():
     """A directory that was cloned or unpacked may be a repository, whose settings name programs."""
-    found = [fact.value for line in ("cd sub && git status", "git -C sub log") for fact in READ(line).commands[-1].facts]
+    lines = ("cd sub && git status", "git -C sub log")
+    found = [fact.value for line in lines for fact in READ(line).commands[-1].facts]
     assert found.count("runs_workspace") == 2
     assert READ("git status").risk is READ("cd sub && ls").risk is Risk.READS
 
@@ -275,6 +276,6 @@ def test_an_agent_may_look_at_plans_propose_and_start_them_by_commands():
     lines = ["ordain lint --json a.plan.md", "ordain prepare --json a.plan.md", "ordain status --json",
              "ordain show --json run-1", "ordain commit --json 3f2a", "ordain robot prepare a.plan.md"]  # fmt: skip
     assert [line for line in lines if not is_open(line)] == []
-    decided = ["approve 3f2a", "robot approve 3f2a", "answer r/s pass", "trust", "stop --lift", "guard init", "reject 3f2a",
-               "robot answer r/s pass"]  # fmt: skip
+    decided = ["approve 3f2a", "robot approve 3f2a", "answer r/s pass", "trust", "stop --lift", "guard init",
+               "reject 3f2a", "robot answer r/s pass"]  # fmt: skip
     assert [line for line in decided if is_open(f"ordain {line}")] == []

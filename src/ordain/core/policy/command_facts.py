@@ -124,9 +124,7 @@ class FactReader:
                 if at and words and runs_input(words):
                     yield FactNote(CommandFact.RUNS_DOWNLOADED if fetched else CommandFact.HIDDEN, str(words[0]))
                 if at and words and words[0] in SQL_CLIENTS and _takes_all(words):
-                    yield FactNote(
-                        CommandFact.UNKNOWN if _shown(stages[at - 1]) else CommandFact.REMOTE, str(words[0])
-                    )
+                    yield FactNote(CommandFact.UNKNOWN if _shown(stages[at - 1]) else CommandFact.REMOTE, str(words[0]))
                 fetched = fetched or (bool(words) and words[0] in FETCHERS)
         fed = bool(pipelines) or "<<" in text
         if fed and any(words and words[0] in INTERPRETERS for _, words in inner):
@@ -471,7 +469,9 @@ _ADDRESS = rf"(?:\d+|\$|/{_FOUND}/)"
 _SED = rf"(?:{_ADDRESS}(?:,\+?{_ADDRESS})?!?)?\s*(?:[pdq=]|s/{_FOUND}/(?:[^/\\\n]|\\.)*/[gpIi\d]*)?\s*"
 _FILTERS = {
     "sed": compile_later(rf"{_SED}(?:;{_SED})*"),
-    "awk": compile_later(r"(?!.*(?:system|getline|ENVIRON|ARG[VC]|SYMTAB|FUNCTAB))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL),
+    "awk": compile_later(
+        r"(?!.*(?:system|getline|ENVIRON|ARG[VC]|SYMTAB|FUNCTAB))(?:[^|>@]|>=|\|\|(?!\|))*", re.DOTALL
+    ),
     "jq": compile_later(r"(?!.*(?:\benv\b|ENV|include|import))[^@]*", re.DOTALL),
 }
 _FILTER_NAMES = {"sed": "sed", "awk": "awk", "gawk": "awk", "mawk": "awk", "nawk": "awk", "jq": "jq", "gojq": "jq"}
