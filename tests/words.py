@@ -72,6 +72,7 @@ _HOMES: dict[str, str] = {
     """,
     "ordain.core.approval.diff.concern": "concerns",
     "ordain.core.approval.diff.difference": "Comparison Side difference",
+    "ordain.core.approval.diff.direction": "StepPolicy failure_changes",
     "ordain.core.approval.signature": "PublicKey Signature Verifier fingerprint raw_signature statement",
     "ordain.core.guard.call": "Call CallStanding Guard Met Mode refusal_of",
     "ordain.core.guard.host_tool": "found_at readings",
@@ -196,6 +197,7 @@ _HOMES: dict[str, str] = {
     "ordain.documents.settings": "read_settings",
     "ordain.documents.settings_in_force": "read_user_settings sha256 user_key_names",
     "ordain.documents.tree_writer": "write_json write_yaml",
+    "ordain.engine.begin": "Conditions",
     "ordain.engine.call": "Calls",
     "ordain.engine.dialogue": """
         Dialogue DialogueEnd DialogueLimits Performed checked converse without_raw
@@ -258,7 +260,7 @@ _HOMES: dict[str, str] = {
     "ordain.interfaces.view.risk": "risk_lines",
     "ordain.interfaces.view.run": "Style inbox_lines instant lint_lines problem_lines run_lines status_lines",
     "ordain.interfaces.view.statistics": "statistics_lines",
-    "ordain.interfaces.view.text": "bar cells packed shares visible",
+    "ordain.interfaces.view.text": "bar cells condition_words packed shares visible",
     "ordain.ports.agent": "Invocation Said StepServer",
     "ordain.ports.ledger": "Append Artifact Ledger LedgerAccess Sightings",
     "ordain.ports.machine": "Client Credential Holder Keyring",

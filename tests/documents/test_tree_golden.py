@@ -47,12 +47,13 @@ def test_golden_digests_never_change(name: str, notation: str) -> None:
 
 def test_every_variant_is_golden() -> None:
     bodies = "".join(golden["canonical"] for golden in GOLDEN.values())
-    for union in (Action, WaitCondition, Precondition, Strategy, FailurePolicy):
-        for variant in get_args(union):
-            config = variant.__struct_config__
-            assert f'"{config.tag_field}":"{config.tag}"' in bodies, (
-                f"tests/golden/notations.json has no plan with {variant.__name__}."
-            )
+    missing = [
+        kind.__name__
+        for union in (Action, WaitCondition, Precondition, Strategy, FailurePolicy)
+        for kind in get_args(union)
+        if f'"{kind.__struct_config__.tag_field}":"{kind.__struct_config__.tag}"' not in bodies
+    ]
+    assert missing == [], f"tests/golden/notations.json has no plan with {missing}."
 
 
 # --- The schema ------------------------------------------------------------------------------------------------------
