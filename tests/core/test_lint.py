@@ -1371,3 +1371,12 @@ def test_no_reference_decides_the_lock_of_a_condition(condition: Precondition) -
         [("E_REF_PLACE", "b", "The lock name of `b` cannot be decided by a reference.")],
         [("E_REF_PLACE", None, "The plan's lock name cannot be decided by a reference.")],
     ]  # fmt: skip
+
+
+def test_a_limit_in_dollars_limits_no_model_that_is_spoken_to():
+    model = Agent(model="anthropic:m", base_url="https://x.example")
+    facts = replace(FACTS, settings=replace(SETTINGS, agents={"coder": model}), agents={"coder": model})
+    made = task(agent="coder")
+    assert codes(plan(made, budget=Budget(cost_usd=2.0)), facts) == ["W_BUDGET"]
+    assert codes(plan(made, budget=Budget(cost_usd=2.0, tokens=99_000)), facts) == []
+    assert codes(plan(made, budget=Budget(cost_usd=2.0)), replace(facts, settings=SETTINGS)) == []

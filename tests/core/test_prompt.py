@@ -13,7 +13,16 @@ from ordain.core.plan.condition import Contract, Verification
 from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import Try
-from ordain.core.run.prompt import DEFAULT_TEMPLATE, PARTS, Setting, Shown, longest_row, template_fault, write_prompt
+from ordain.core.run.prompt import (
+    DEFAULT_TEMPLATE,
+    PARTS,
+    Setting,
+    Shown,
+    ToolAccess,
+    longest_row,
+    template_fault,
+    write_prompt,
+)
 from ordain.core.run.step_event import Evidence, Outcome, Verdict
 from tests.build import plan, step
 from tests.interfaces.golden import check_golden
@@ -65,7 +74,7 @@ READS = (
         ("first", setting()),
         ("reads", setting(reads=READS)),
         ("again", setting(attempt=3, tries=TRIES)),
-        ("tools", setting(tools=("read_file", "edit_file"), writes=("docs/**",), has_door=True)),
+        ("tools", setting(tools=("read_file", "edit_file"), writes=("docs/**",), reaches=ToolAccess.SERVER)),
         ("unchecked", setting(contract=None)),
     ],
 )

@@ -1,5 +1,7 @@
 """ordain.toml: what it sets, and every way it can be wrong."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -321,8 +323,8 @@ command = ["x"]
         "run.agent_for.docs names `nope`, and there is no such agent.": (),
         "agents.critic.preset must be one of claude, codex, gemini, opencode, pi.": ("Did you mean `claude`?",),
         "agents.me.prompt says nothing about `human`.": (),
-        "agents.both needs exactly one of preset, command, python, human; "
-        "only `command` may stand beside `preset`.": (),
+        "agents.both needs exactly one of preset, command, python, human, model; "
+        "only `command` may stand beside `preset`, and a `model` beside all but `human`.": (),
     }
 
 
@@ -338,3 +340,47 @@ def test_any_bytes_give_settings_or_problems(data):
     settings, problems = read_settings(data)
     assert isinstance(settings, Settings)
     assert all(problem.code == "E_CONFIG" for problem in problems)
+
+
+# --- Models that are agents -----------------------------------------------------------------------------------------
+
+
+def model_agent(text: str) -> tuple[Any, list[str]]:
+    settings, problems = read_settings(f"[agents.a]\n{text}\n".encode())
+    return settings.agents.get("a"), [problem.detail.partition(": ")[2] for problem in problems]
+
+
+def test_a_model_alone_is_spoken_to_where_its_provider_is_or_where_the_settings_say() -> None:
+    agent, problems = model_agent('model = "anthropic:m"')
+    assert not problems and agent.is_model
+    assert (agent.base_url, agent.key_env) == ("https://api.anthropic.com", "ANTHROPIC_API_KEY")
+    agent, problems = model_agent('model = "ollama:llama:8b"')
+    assert not problems and (agent.model, agent.key_env) == ("ollama:llama:8b", "")
+    agent, problems = model_agent('model = "openai-chat:m"\nbase_url = "https://x.example/v1/"')
+    assert not problems and (agent.base_url, agent.key_env) == ("https://x.example/v1", ""), (
+        "no key for another address"
+    )
+    agent, problems = model_agent('preset = "pi"\nmodel = "openai:m"')
+    assert not problems and not agent.is_model, "beside a preset it is the preset's"
+
+
+@each(
+    "text, words",
+    [
+        ('model = "sonnet"', "agents.a.model must be one of"),
+        ('model = "gogle:m"', "agents.a.model must be one of"),
+        ('model = "openai:"', "names no model after the colon"),
+        ('model = "openai:m"\nbase_url = "http://x.example/v1"\nkey_env = "K"', "would be sent the key in clear text"),
+        ('model = "openai:m"\nbase_url = "x.example"', "agents.a.base_url must be an address"),
+        ('model = "openai:m"\nbase_url = "https://x.example/v1"\nkey_header = "x-api-key"', "no `key_env` says which"),
+        ('model = "openai:m"\nkey_env = "not one"', "agents.a.key_env must be the name of a variable"),
+        ('model = "openai:m"\nkey_header = "cookie"', "agents.a.key_header must be one of"),
+        ('model = "openai:m"\nenv = ["K"]', "agents.a.env says nothing about `model`"),
+        ('model = "openai:m"\nown_tools = true', "agents.a.own_tools says nothing about `model`"),
+        ('preset = "pi"\nbase_url = "https://x.example/v1"', "agents.a.base_url says nothing about `preset`"),
+        ('command = ["x"]\nkey_env = "K"', "agents.a.key_env says nothing about `command`"),
+    ],
+)
+def test_a_model_that_could_not_be_meant_so_is_a_problem(text: str, words: str) -> None:
+    _, problems = model_agent(text)
+    assert len(problems) == 1 and words in problems[0], problems

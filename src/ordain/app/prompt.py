@@ -14,13 +14,14 @@ from ordain.core.plan.value import RunId, StepId
 from ordain.core.policy.agent import choose, model_of
 from ordain.core.policy.scope import offered
 from ordain.core.report.report import ToldPrompt
-from ordain.core.run.prompt import Setting, write_prompt
-from ordain.core.run.step_event import WorkOffered
+from ordain.core.report.transcript import Transcript, read_transcript
+from ordain.core.run.prompt import Setting, ToolAccess, write_prompt
+from ordain.core.run.step_event import AttemptEnded, WorkOffered
 from ordain.core.task.offer import door_names
 from ordain.core.task.work_item import form_text
 from ordain.core.text.problem import closest, refuse
 from ordain.engine.reads import NothingGivenError, StepReads
-from ordain.engine.task import door_for
+from ordain.engine.task import reach_of
 from ordain.records.sink import Sink
 from ordain.records.surroundings import Surroundings
 
@@ -58,6 +59,19 @@ class Prompts:
             prompt=body.decode("utf-8", "replace"),
         )
 
+    def transcript(self, run_id: RunId, step: StepId, attempt: int | None) -> Transcript:
+        """What was said between us and the model that performed a step in this attempt, or in the last one."""
+        events = (one.event for one in self._here.records.run_events(run_id))
+        ends = [one for one in events if isinstance(one, AttemptEnded) and one.step == step]
+        found = next((one for one in reversed(ends) if attempt in (None, one.attempt)), None)
+        seal = found.outcome.transcript_seal if found is not None else ""
+        body = self._here.ledger.kept(seal) if seal else None
+        if found is None or body is None:
+            which = f"attempt {attempt}" if attempt is not None else "the last attempt"
+            hint = "It is kept where a model performs a task that is spoken to directly, once its attempt has ended."
+            raise refuse("E_PROMPT", f"There is no transcript of {which} at `{step}` of {run_id}.", hint)
+        return read_transcript(run_id, step, found.attempt, body)
+
     async def foreseen(self, plan: Plan, name: str) -> ToldPrompt:
         """What the agent of a step would be told now, in its first attempt."""
         here, (step, plans) = self._here, _found(plan, name)
@@ -81,7 +95,7 @@ class Prompts:
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             writes=step.writes,
-            has_door=agent is not None and door_for(agent, here.ports.doors) is not None,
+            reaches=reach_of(agent, here.ports.doors) if agent is not None else ToolAccess.NONE,
         )
         if agent is not None and agent.human:  # who is shown a form, and nothing else
             written = form_text(step, setting.agent)

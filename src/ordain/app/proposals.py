@@ -22,8 +22,9 @@ from ordain.core.plan.canonical import canonical_bytes, plan_id, reread_plan, sh
 from ordain.core.plan.model import Plan
 from ordain.core.plan.template import Filled
 from ordain.core.plan.value import Instant, PlanId, StepId
+from ordain.core.policy.agent import unheld_problems
 from ordain.core.policy.settings import Settings
-from ordain.core.policy.tier import tier_of, unheld_problems
+from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Prepared
 from ordain.core.run.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
 from ordain.core.text.limit import HOUR_MS

@@ -17,6 +17,7 @@ from ordain.core.report.report import (
     RunReport,
     ToldPrompt,
 )
+from ordain.core.report.transcript import Transcript
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, refuse
@@ -195,6 +196,12 @@ class RunVerbs:
         run_id = self._records.find_run(ref)
         self._refuse_unknown_step(self._records.run(run_id)[0], step)
         return self._plans.prompts.told(run_id, StepId(step), attempt)
+
+    def transcript(self, ref: str, step: str, attempt: int | None = None) -> Transcript:
+        """What was said between Ordain and the model that performed a step, in this attempt or in the last one."""
+        run_id = self._records.find_run(ref)
+        self._refuse_unknown_step(self._records.run(run_id)[0], step)
+        return self._plans.prompts.transcript(run_id, StepId(step), attempt)
 
     def ended_run(self) -> RunId:
         """The run that a person means to run again where they name none: the one plan whose newest run failed or was

@@ -12,6 +12,7 @@ from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.words import read_duration, read_failure
 from ordain.core.policy.agent import KINDS
+from ordain.core.policy.model_choice import base_url_fault
 from ordain.core.policy.tier import header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.core.text.path import OFF_LIMITS, path_fault, pattern_fault
@@ -144,6 +145,14 @@ def files_like(fault: Callable[[str], str | None] = lambda _: None) -> Reader:
 
 
 read_variables = names_like(_variable_fault)
+read_variable = reads(
+    lambda value: isinstance(value, str) and value.isascii() and value and variable_fault(value) is None,
+    "must be the name of a variable",
+)
+read_base_url = reads(
+    lambda value: isinstance(value, str) and base_url_fault(value) is None,
+    'must be an address such as "https://models.example/v1", with no password and no `#`',
+)
 read_patterns = _texts(lambda _: True, 'must be a list of patterns of paths, such as [".github/**"]', _control_fault)
 
 

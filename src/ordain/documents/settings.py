@@ -14,6 +14,13 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
 from ordain.core.policy.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.policy.fact import ALARMS, CommandFact
+from ordain.core.policy.model_choice import (
+    KEY_HEADERS,
+    ModelAccess,
+    access_fault,
+    model_access,
+    model_fault,
+)
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import USER_SECTIONS, Settings
 from ordain.core.text.control import CONFIGURATION_FILE
@@ -29,6 +36,7 @@ from ordain.documents.setting_value import (
     home_fault,
     names_like,
     one_of,
+    read_base_url,
     read_by_kind,
     read_callable,
     read_check,
@@ -52,6 +60,7 @@ from ordain.documents.setting_value import (
     read_template,
     read_text,
     read_tier,
+    read_variable,
     read_variables,
     reads,
 )
@@ -81,14 +90,19 @@ _AGENT_KEYS: dict[str, Reader] = {
     "own_tools": read_flag,
     "output": reads(lambda value: value in ("text", "json"), 'must be "text" or "json"'),
     "prompt": read_template,
+    "base_url": read_base_url,
+    "key_env": read_variable,
+    "key_header": one_of(KEY_HEADERS, near=False),
 }
 _AGENT_KINDS: dict[str, tuple[str, ...]] = {
     "preset": ("command", "description", "model", "env", "files", "network", "own_tools", "prompt"),
     "command": ("description", "model", "env", "files", "network", "output", "prompt"),
     "python": ("description", "model", "env", "files", "network", "prompt"),
     "human": ("description",),
+    "model": ("description", "base_url", "key_env", "key_header", "prompt"),
 }
-"""What an agent can be, and the keys that say more about it."""
+"""What an agent can be, and the keys that say more about it. `model` makes a model of it where no other kind stands
+beside it; else it only says which one that uses."""
 _ACTION_KEYS: dict[str, Reader] = {
     "command": read_command,
     "python": read_callable,
@@ -126,15 +140,52 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
     found = {}
     for name, values in _named_sections("agents", tree, _AGENT_KEYS, problems):
         given = [kind for kind in _AGENT_KINDS if kind in tree[name]]
+        if len(given) > 1 and given[-1] == "model":  # which one they use
+            given.pop()
         if given == ["preset", "command"]:  # where its program is
             given = ["preset"]
-        more = "; only `command` may stand beside `preset`"
+        more = "; only `command` may stand beside `preset`, and a `model` beside all but `human`"
         faults = [*_kind_faults(given, values, _AGENT_KINDS, more), *_word_faults(values)]
+        if given == ["model"] and "model" in values:
+            faults += _model_faults(values)
         problems += [_problem(f"agents.{name}{fault}") for fault in faults]
         hint = "Name the variable that holds it in `env`; its value stands nowhere."
         problems += [_problem(f"agents.{name} holds {what}", hint) for what in _secrets_in(tree[name])]
+        if given != ["model"]:
+            values = {key: value for key, value in values.items() if key not in _MODEL_KEYS}
+        elif not faults and "model" in values:
+            values |= _reached(values)
         found[name] = Agent(**values)
     return found
+
+
+_MODEL_KEYS = ("base_url", "key_env", "key_header")
+
+
+def _model_faults(values: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with a model that is spoken to directly."""
+    fault = model_fault(values["model"])
+    if fault is not None:
+        yield f".model {fault}; only beside a `preset`, `command` or `python` it is a name of theirs"
+    elif "base_url" in values and "key_header" in values and "key_env" not in values:
+        yield ".key_header says how a key is sent, and no `key_env` says which is for that address"
+    elif (fault := access_fault(_access(values))) is not None:
+        yield f": {fault}"
+
+
+def _access(values: dict[str, Any]) -> ModelAccess:
+    return model_access(values["model"], **{key: values[key] for key in _MODEL_KEYS if key in values})
+
+
+def _reached(values: dict[str, Any]) -> dict[str, str]:
+    """Where a model is reached and with which key, written out: an approval is bound to what it says, also where a
+    later version knows another address of its provider."""
+    access = _access(values)
+    return {
+        "base_url": access.base_url,
+        "key_env": access.key_env,
+        "key_header": access.key_header if access.key_env else "",
+    }
 
 
 def _kind_faults(

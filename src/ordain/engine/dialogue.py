@@ -99,11 +99,17 @@ async def converse(
     limits: DialogueLimits,
     tell: Tell,
     used: Callable[[ModelUsage], None] = lambda usage: None,
+    heard: Callable[[Message], None] = lambda message: None,
 ) -> Dialogue:
     """Talk with a model until it has said its last word, a call ends it, or a limit does. `used` is called with what
-    each turn used, so that it is known even where the dialogue is cancelled or no answer comes (ModelFailed)."""
+    each turn used and `heard` with each message that is added, so that both are known even where the dialogue is
+    cancelled or no answer comes (ModelFailed)."""
     said: list[Message] = list(messages)
     usage, calls, requests, answered, nudges = ModelUsage(), 0, 0, 0, 0
+
+    def add(message: Message) -> None:
+        said.append(message)
+        heard(message)
 
     def ended(end: DialogueEnd, text: str) -> Dialogue:
         return Dialogue(end=end, text=text, messages=tuple(said), usage=usage, calls=calls, requests=requests)
@@ -119,14 +125,14 @@ async def converse(
         turn = await client.respond(request, tell)
         requests, usage, last = requests + 1, usage.plus(turn.usage), turn.text
         used(turn.usage)
-        said.append(turn)
+        add(turn)
         if turn.stop is StopReason.REFUSED:
             return ended(DialogueEnd.REFUSED, last)
         if turn.stop is StopReason.TRUNCATED:
             nudges += 1
             if nudges > NUDGES_MAX:
                 return ended(DialogueEnd.TRUNCATED, last)
-            said.append(_cut_off(turn, most))
+            add(_cut_off(turn, most))
             continue
         if not turn.uses:
             return ended(DialogueEnd.SAID, last)
@@ -148,7 +154,7 @@ async def converse(
                 stop = DialogueEnd.BYTES
         left = limits.calls - calls
         warning = f"{left} calls of tools are left." if left in (10, 3, 1) else ""
-        said.append(ToolAnswers(answers=tuple(answers), text=warning))
+        add(ToolAnswers(answers=tuple(answers), text=warning))
         if stop is not None:
             return ended(stop, last)
 

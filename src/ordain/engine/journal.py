@@ -50,6 +50,8 @@ class Journal:
         """Both, by the seals that the batch names them with: later steps may refer to them in this very turn."""
         self._held: dict[StepId, Exact] = {}
         """The results of attempts that are not yet recorded as ended."""
+        self._beside: dict[StepId, bytes] = {}
+        """What is kept beside them."""
         self._waiters: list[asyncio.Future[None]] = []
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
 
@@ -195,10 +197,16 @@ class Journal:
         """Hold the exact result of an attempt until its end is recorded."""
         self._held[step_id] = exact
 
+    def hold_beside(self, step_id: StepId, exact: bytes) -> None:
+        """The same of what is kept beside it."""
+        self._beside[step_id] = exact
+
     def keep(self, step_id: StepId, seal: str) -> None:
         """Have the exact result of a step kept with the event that names its seal. Of one that was stopped nothing
         tells what it wrote."""
-        exact = self._held.pop(step_id, None)
+        exact, beside = self._held.pop(step_id, None), self._beside.pop(step_id, None)
+        if beside is not None:
+            self._keeps.append(beside)
         if seal and exact is not None:
             self._fresh[seal] = exact
             if isinstance(exact, bytes):

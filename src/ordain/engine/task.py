@@ -19,7 +19,7 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.agent import Agent, has_network, kind_of, model_of, reaches_tools
 from ordain.core.policy.scope import offered
 from ordain.core.run.event import RunEvent
-from ordain.core.run.prompt import AGENT_CANNOT, Setting, bounded, cannot_words, why_cannot, write_prompt
+from ordain.core.run.prompt import AGENT_CANNOT, Setting, ToolAccess, bounded, cannot_words, why_cannot, write_prompt
 from ordain.core.run.spending import read_usage, sound_usage
 from ordain.core.run.step_event import GroupKind, Outcome, StepState, WorkClaimed, WorkOffered
 from ordain.core.task.offer import door_names
@@ -38,6 +38,7 @@ from ordain.engine.perform.effects import (
     with_unread,
 )
 from ordain.engine.reads import Gathered, NothingGivenError, StepReads
+from ordain.engine.spoken import SpokenTask
 from ordain.ports.agent import Doors, Said
 from ordain.ports.process import Command, Finished
 from ordain.ports.tool import Lost, ToolResult
@@ -76,6 +77,9 @@ class TaskPerformer:
         if agent.registered:
             call = self._called(self._run.ports.agents.call(agent, item))
             outcome = await call_within(self._run, step, call, timeout_ms)
+        elif agent.is_model:
+            calls = Calls(self._run, item, self._run.mark(step_id), self._refusing)
+            outcome = self._after_calls(calls, item, await SpokenTask(self._run, step, agent, item, calls).outcome())
         else:
             outcome = await self._started(step, agent, item)
         if outcome.error == AGENT_CANNOT:
@@ -115,9 +119,12 @@ class TaskPerformer:
             )
             finished = await ports.shell.run(command)
             said = invocation.read(finished)
+        return self._after_calls(calls, item, self._finished(step.id, finished, said, item.timeout_ms))
+
+    def _after_calls(self, calls: Calls, item: WorkItem, outcome: Outcome) -> Outcome:
+        """What was seen of an agent, with what became of its calls."""
         if calls.lost is not None and calls.cannot is None:
             raise Lost(calls.lost)  # a further attempt might do the same a second time
-        outcome = self._finished(step.id, finished, said, item.timeout_ms)
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
             detail = self._sink.text(cannot_words(f"`{item.agent}`", calls.cannot))
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
@@ -159,7 +166,7 @@ class TaskPerformer:
             attempt=record.attempts,
             tries=record.tries,
             writes=step.writes,
-            has_door=door_for(agent, self._run.ports.doors) is not None,
+            reaches=reach_of(agent, self._run.ports.doors),
         )
         if agent.human:  # who is shown a form, and nothing else
             written = form_text(step, record.agent)
@@ -249,6 +256,13 @@ class TaskPerformer:
             return kept, len(kept)
         # Only the end is at hand, whose first secret may have lost its beginning.
         return self._sink.words(said.text, whole=False), finished.output_bytes
+
+
+def reach_of(agent: Agent, doors: Doors | None) -> ToolAccess:
+    """How an agent reaches the tools of its step."""
+    if agent.is_model:
+        return ToolAccess.ITSELF
+    return ToolAccess.SERVER if door_for(agent, doors) is not None else ToolAccess.NONE
 
 
 def door_for(agent: Agent, doors: Doors | None) -> Doors | None:

@@ -32,7 +32,7 @@ from ordain.core.plan.tool import (
     handlers_of,
 )
 from ordain.core.plan.value import Instant
-from ordain.core.policy.agent import Agent, agent_digest, agents_of
+from ordain.core.policy.agent import Agent, access_of, agent_digest, agents_of
 from ordain.core.policy.bound_file import NamedFiles, command_texts, named_files
 from ordain.core.policy.path_use import operand_paths, operand_patterns
 from ordain.core.policy.ruling import Ruling, rule
@@ -47,7 +47,7 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.topic import stream_of_topic, topic_named
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import CUT, Redactor
-from ordain.core.text.secret import Secret, named_secrets, secrets_within
+from ordain.core.text.secret import Secret, is_telling, named_secrets, secrets_within
 from ordain.documents.settings_in_force import sha256
 from ordain.ports.ledger import Append, Ledger
 from ordain.ports.machine import Credential
@@ -163,7 +163,8 @@ class Surroundings:
     def sink(self, *earlier: RunState) -> Sink:
         """What makes of what was seen what may be recorded. It also hides what was hidden in outputs of `earlier` runs:
         whoever goes on with one may not know its secrets."""
-        hidden: dict[str, str] = {}
+        keys = {one.key_env for run in earlier for one in run.limits_in_force.agents.values() if one.key_env}
+        hidden = {value: name for name, value in self.ports.host.variables(sorted(keys)).items() if is_telling(value)}
         for outcome in (record.outcome for run in earlier for record in run.steps.values()):
             known = [one for one in outcome.hidden or () if one[2] != CUT] if outcome is not None else []
             if outcome is not None and known:
@@ -259,11 +260,21 @@ class Surroundings:
 
     def agent_fault(self, agent: Agent, tier: int, settings: Settings) -> str | None:
         """Why an agent cannot be started here at a trust tier; None where it can, as far as can be told."""
+        if agent.is_model:
+            return self._model_fault(agent)
         fault = self.ports.agents.fault(agent)
         program = agent.command or ((agent.preset,) if agent.preset is not None else ())
         if fault is not None or not tier or not program or self.ports.sandbox is None:
             return fault
         return self.ports.sandbox.unseen(sandbox_limits(settings), program, (*settings.env, *agent.env))
+
+    def _model_fault(self, agent: Agent) -> str | None:
+        """Why a model cannot be spoken to here; nobody is asked over the network."""
+        models = self.ports.models
+        fault = models.fault(access_of(agent)) if models is not None else "nothing here speaks to models"
+        if fault is None and agent.key_env and not self.ports.host.variables((agent.key_env,)).get(agent.key_env):
+            return f"its key is to come from the variable {agent.key_env}, which is not set"
+        return fault
 
     def refuse_agents(self, plan: Plan, settings: Settings) -> None:
         """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run
@@ -361,7 +372,7 @@ class Surroundings:
         """The variables that reach something that a run of this plan starts, and the secrets that it hands over."""
         names = {"PATH", "HOME", "LANG", *settings.env, *named_secrets(msgspec.to_builtins(plan))}
         for agent in self.kept_agents(plan, settings).values():
-            names.update(agent.env)
+            names.update(agent.variables)
         for source in (settings.sources[name] for name in called(plan) if name in settings.sources):
             names.update(source.env, *map(secrets_within, source.headers.values()))
         return tuple(sorted(names))

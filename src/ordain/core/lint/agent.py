@@ -139,5 +139,20 @@ def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield blame_step(step.id, "W_BUDGET", f"{own} tokens cannot pay the task of `{step.id}`.", hint)
 
 
+def uncounted(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Nobody relies on a limit that nothing counts: what a model costs that is spoken to directly is not known."""
+    for scope, step, _ in survey.tasks:
+        choice = _choice(scope, step, facts)
+        agent = facts.settings.agents.get(choice.agent) if choice is not None else None
+        if choice is None or agent is None or not agent.is_model:
+            continue
+        plans = (scope.plan, *scope.around)
+        given = [one for one in (step.budget, *(plan.budget for plan in plans)) if one is not None]
+        if any(one.cost_usd is not None for one in given) and all(one.tokens is None for one in given):
+            detail = f"Nobody knows what the model `{choice.agent}` costs, so no limit in dollars ends `{step.id}`."
+            hint = "Limit its tokens as well: `**Budget:** max 200k tokens`."
+            yield blame_step(step.id, "W_BUDGET", detail, hint)
+
+
 def _tokens(budget: Budget | None) -> int | None:
     return budget.tokens if budget is not None else None

@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     *(tools.known, tools.handlers, tools.operations, tools.scope, tools.arguments, tools.secrets, tools.requests),
     *(tools.sizes, tools.variables),
     *(agents.named, agents.known, agents.startable, agents.used, agents.workflows, agents.unverified, agents.budget),
+    agents.uncounted,
     *(paths.read_kinds, paths.beneath, paths.protecting, paths.reads_there, paths.topics_there, paths.writes_apart),
     *(paths.edits_fit, paths.protected_apart),
     content.no_secrets,
@@ -54,7 +55,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
         *(structure.no_cycles, structure.fallbacks_end, structure.locks),
         *(reference.known, reference.comes_before, reference.completed_known, reference.reads_known),
         *(reference.may_be_missing, reference.expressions, reference.data_order),
-        *(agents.named, agents.used, agents.budget),
+        *(agents.named, agents.used, agents.budget, agents.uncounted),
         *(paths.reads_there, paths.edits_fit, paths.writes_apart, paths.protected_apart),
         *(programs.contract_starts, programs.command_starts),
     )

@@ -15,6 +15,8 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.plan.command import typed
 from ordain.core.plan.model import Plan, Step, nested_plan_of
+from ordain.core.policy.model_choice import ModelAccess, model_access
+from ordain.core.text.problem import Problem
 
 # --- Agent -----------------------------------------------------------------------------------------------------------
 
@@ -27,7 +29,8 @@ MODEL_WORD = "{model}"
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who performs tasks under a name: exactly one of a preset, a command, a Python callable or a person."""
+    """Who performs tasks under a name: exactly one of a preset, a command, a Python callable, a person, or, where it is
+    none of these, a model that Ordain itself speaks to."""
 
     preset: str | None = None
     command: tuple[str, ...] = ()
@@ -37,7 +40,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     """What it is good for, for people and models that choose."""
     model: str | None = None
-    """What it uses where neither the step nor the plan names one."""
+    """What it uses where neither the step nor the plan names one; of a model, `PROVIDER:NAME`."""
+    base_url: str = ""
+    """Of a model, and never empty then: the address that it is spoken to at."""
+    key_env: str = ""
+    """Of a model: the variable that holds the key; empty where none is sent."""
+    key_header: str = ""
+    """Of a model: the header that the key is sent in."""
     env: tuple[str, ...] = ()
     """Variables it may see beside those that every command sees."""
     files: tuple[str, ...] = ()
@@ -53,11 +62,34 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     registered: bool = False
     """Whether it is a callable of the program that uses us, and can be found in no other one."""
 
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a model that Ordain itself speaks to: nothing is started for it."""
+        return bool(self.base_url)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """What it needs of the environment: what it may see, and its key, which nothing sees but its server."""
+        return (*self.env, self.key_env) if self.key_env else self.env
+
+
+def access_of(agent: Agent, model: str | None = None) -> ModelAccess:
+    """How a model that is an agent is reached. `model` is another name at the same address: where a plan names one, it
+    chooses neither who gets to read what the task says, nor who gets the key."""
+    assert agent.model is not None
+    provider = agent.model.partition(":")[0]
+    name = (model or agent.model).removeprefix(f"{provider}:")
+    return model_access(
+        f"{provider}:{name}", base_url=agent.base_url, key_env=agent.key_env, key_header=agent.key_header
+    )
+
 
 def runner_words(agent: Agent) -> str:
     """What performs the tasks: all of a command, and of a preset also where its program is."""
     if agent.human:
         return "a person"
+    if agent.is_model:
+        return f"a model at {agent.base_url}"
     if agent.preset is not None:
         return f"{agent.preset} ({typed(agent.command)})" if agent.command else agent.preset
     return f"Python, {agent.python}" if agent.python else typed(agent.command)
@@ -65,12 +97,28 @@ def runner_words(agent: Agent) -> str:
 
 def reaches_tools(agent: Agent) -> bool:
     """Whether an agent can reach the tools of its step over MCP: everyone that is a process."""
-    return not agent.human and not agent.registered
+    return not agent.human and not agent.registered and not agent.is_model
 
 
 def agent_digest(agent: Agent) -> str:
     """What an approval is bound to: another definition of the same name is another agent."""
     return "sha256:" + digest("application/vnd.ordain.agent.v1+json", canonical_bytes(msgspec.to_builtins(agent)))
+
+
+def unheld_problems(tier: int, agents: Mapping[str, Agent]) -> tuple[Problem, ...]:
+    """The refusals where agents are to perform tasks at a tier that nothing can hold them to."""
+    return tuple(
+        Problem(
+            code="E_TIER",
+            detail=f"Trust tier {tier} is demanded, and the agent `{name}` is a function of the program that runs this:"
+            " nothing holds it to anything.",
+            hints=(
+                f"Name it in ordain.toml, and it runs in a sandbox: `[agents.{name}]` with `python = MODULE:NAME`.",
+            ),
+        )
+        for name, agent in agents.items()
+        if tier and agent.registered
+    )
 
 
 # --- Kind ------------------------------------------------------------------------------------------------------------

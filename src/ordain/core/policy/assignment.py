@@ -11,7 +11,17 @@ import msgspec
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
-from ordain.core.policy.agent import Agent, agent_digest, choose, has_network, kind_of, model_of, runner_words, tasks_of
+from ordain.core.policy.agent import (
+    Agent,
+    access_of,
+    agent_digest,
+    choose,
+    has_network,
+    kind_of,
+    model_of,
+    runner_words,
+    tasks_of,
+)
 from ordain.core.policy.scope import offered, unforeseen
 from ordain.core.policy.settings import Limits, Settings
 
@@ -30,7 +40,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     """Why it is that agent."""
     runner: str = ""
-    """What performs it: a preset, a command, a callable or a person; empty where there is no such agent."""
+    """What performs it: a preset, a command, a callable, a model or a person; empty where there is no such agent."""
     human: bool = False
     model: str | None = None
     """None where the agent decides that itself."""
@@ -48,6 +58,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files of the home directory of which it has copies at trust tier 1."""
     login: bool = False
     """Whether it is a program whose login there it has besides."""
+    address: str = ""
+    """Of a model that Ordain itself speaks to: where it is told the task and everything that its tools answer."""
+    key_env: str = ""
+    """The variable whose value is sent there, and to nobody else, as the key."""
     prompt: Literal["", "agent", "settings"] = ""
     """Whose template its prompt is written by; empty: ours."""
 
@@ -69,7 +83,7 @@ def assignments(
             why=choice.why if choice is not None else "",
             runner=runner_words(agent) if agent is not None else "",
             human=agent is not None and agent.human,
-            model=model_of(step, plans, agent),
+            model=_model_named(model_of(step, plans, agent), agent),
             tools=lent,
             unforeseen=unforeseen(lent, tools),
             own_tools=agent is not None and agent.own_tools,
@@ -77,8 +91,15 @@ def assignments(
             env=agent.env if agent is not None else (),
             files=agent.files if agent is not None else (),
             login=agent is not None and agent.preset is not None,
+            address=agent.base_url if agent is not None else "",
+            key_env=agent.key_env if agent is not None else "",
             prompt=_template(agent, settings),
         )
+
+
+def _model_named(model: str | None, agent: Agent | None) -> str | None:
+    """A model as it is asked for."""
+    return str(access_of(agent, model)) if agent is not None and agent.is_model else model
 
 
 def _template(agent: Agent | None, settings: Settings | Limits) -> Literal["", "agent", "settings"]:
@@ -96,7 +117,7 @@ class RosterLine(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     runner: str
-    """What performs its tasks: a preset, a command, a callable or a person."""
+    """What performs its tasks: a preset, a command, a callable, a model or a person."""
     description: str
     model: str | None
     """What it uses where neither the step nor the plan names one."""

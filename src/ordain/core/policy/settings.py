@@ -216,15 +216,20 @@ def limits(
 
 
 def secret_variables(settings: Settings) -> tuple[str, ...]:
-    """The patterns of variables whose values are secrets: those that the settings name, and whatever an agent may see
-    besides every command that is called like a credential."""
-    seen = {name for agent in settings.agents.values() for name in agent.env}
-    return (*settings.secret_env, *sorted(name for name in seen if may_name(name, SECRET_NAMES)))
+    """The patterns of variables whose values are secrets: those that the settings name, what an agent may see besides
+    every command that is called like a credential, and the keys of models."""
+    seen = {name for agent in settings.agents.values() for name in agent.env if may_name(name, SECRET_NAMES)}
+    return (*settings.secret_env, *sorted(seen | _keys_of_models(settings)))
+
+
+def _keys_of_models(settings: Settings) -> set[str]:
+    """The variables that hold the keys of models: secrets, whatever they are called."""
+    return {agent.key_env for agent in settings.agents.values() if agent.key_env}
 
 
 def is_secret_variable(name: str, settings: Settings) -> bool:
     """Whether the value of a variable of this name is a secret, by the settings or by what it is called."""
-    return may_name(name, (*settings.secret_env, *SECRET_NAMES))
+    return may_name(name, (*settings.secret_env, *SECRET_NAMES)) or name in _keys_of_models(settings)
 
 
 def sandbox_limits(settings: Settings) -> SandboxLimits:

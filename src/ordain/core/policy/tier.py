@@ -12,7 +12,6 @@ import msgspec
 
 from ordain.core.plan.model import Plan, nested_plan_of
 from ordain.core.plan.value import Value
-from ordain.core.policy.agent import Agent
 from ordain.core.text.limit import NESTED_PLANS_MAX
 from ordain.core.text.pattern import normal
 from ordain.core.text.problem import Problem
@@ -42,22 +41,6 @@ def tier_problem(tier: int, why: str) -> Problem:
     if tier <= STRONGEST:
         hints = ("On Debian and Ubuntu: apt-get install bubblewrap (0.8 or newer).", *hints)
     return Problem(code="E_TIER", detail=f"Trust tier {tier} is demanded and cannot be had here: {why}.", hints=hints)
-
-
-def unheld_problems(tier: int, agents: Mapping[str, Agent]) -> tuple[Problem, ...]:
-    """The refusals where agents are to perform tasks at a tier that nothing can hold them to."""
-    return tuple(
-        Problem(
-            code="E_TIER",
-            detail=f"Trust tier {tier} is demanded, and the agent `{name}` is a function of the program that runs this:"
-            " nothing holds it to anything.",
-            hints=(
-                f"Name it in ordain.toml, and it runs in a sandbox: `[agents.{name}]` with `python = MODULE:NAME`.",
-            ),
-        )
-        for name, agent in agents.items()
-        if tier and agent.registered
-    )
 
 
 # --- Sandbox ---------------------------------------------------------------------------------------------------------

@@ -145,6 +145,19 @@ def time_left_ms(state: RunState, step_id: StepId, now: Instant) -> int | None:
     return max(limit - account.total("wall_clock_ms", now), 1)
 
 
+def tokens_left(state: RunState, step_id: StepId, now: Instant) -> int | None:
+    """How many tokens an attempt that has begun may still use by every budget that pays for it, but for what others at
+    work have reserved; None where nothing limits them."""
+    left, below = [], None
+    for owner in state.payers(step_id):
+        account = state.accounts[owner]
+        if "tokens" in account.limits:
+            reserved = sum(_claims(state, owner, "tokens", now, besides={step_id, below}))
+            left.append(account.limits["tokens"] - account.total("tokens", now) - reserved)
+            below = owner
+    return max(min(left), 0) if left else None
+
+
 # --- What is left ----------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -91,6 +92,16 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be said about it, such as that it is cut."""
 
 
+class ToolAccess(StrEnum):
+    """How an agent reaches the tools of its step."""
+
+    NONE = "none"
+    SERVER = "server"
+    """Over the server `ordain` of its host."""
+    ITSELF = "itself"
+    """It is a model, which is offered them and has no other way to act."""
+
+
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a prompt is made of."""
 
@@ -104,7 +115,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     tries: Sequence[Try] = ()
     """The attempts before, as far as they are remembered; the newest comes last."""
     writes: tuple[str, ...] = ()
-    has_door: bool = False
+    reaches: ToolAccess = ToolAccess.NONE
+    """How it reaches them."""
 
 
 def write_prompt(template: str, setting: Setting) -> str:
@@ -200,10 +212,14 @@ def _in_short(one: Try) -> str:
 
 
 def _tools(setting: Setting) -> str:
-    if not setting.has_door:
+    if setting.reaches is ToolAccess.NONE:
         return ""
     listed = ", ".join(f"`{name}`" for name in setting.tools) or "none"
     bound = f" They change nothing but {', '.join(f'`{one}`' for one in setting.writes)}." if setting.writes else ""
+    if setting.reaches is ToolAccess.ITSELF:
+        way = "You act by calling tools and in no other way: what you only say is not done."
+        last = "When the task is done, end with one or two sentences about it and call nothing more."
+        return f"{way} The tools of this step are {listed}.{bound} Others are refused. {last}"
     return f"The tools of this step are those of the server `ordain`: {listed}.{bound} Others are refused."
 
 
@@ -215,7 +231,8 @@ def _reads(setting: Setting) -> str:
 
 
 def _ending(setting: Setting) -> str:
-    tool = "call the tool `cannot` of the server `ordain`, or " if setting.has_door else ""
+    of = {ToolAccess.NONE: None, ToolAccess.SERVER: " of the server `ordain`", ToolAccess.ITSELF: ""}[setting.reaches]
+    tool = f"call the tool `cannot`{of}, or " if of is not None else ""
     checked = contract_of(setting.step) is not None
     if_not = "If the check cannot be satisfied by doing the task honestly, do not work around it"
     return (

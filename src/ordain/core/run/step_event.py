@@ -107,6 +107,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the attempt itself reported; we did not measure it."""
     refused: int = 0
     """How many calls its agent was refused."""
+    transcript_seal: str = ""
+    """Of a task whose agent is a model: commits to what was said, which is kept beside the chain under this name."""
+    transcript_bytes: int = 0
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ offered have one: what has no name cannot be called by any.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -48,6 +48,20 @@ class CallAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: Mapping[str, Any] | None = None
     """The same, where it is an object."""
     problem: Problem | None = None
+
+
+def answer_texts(answer: CallAnswer) -> list[str]:
+    """An answer as whoever called reads it."""
+    problem = answer.problem
+    said = [answer.text] if answer.text else []
+    return [*said, "\n".join(_problem_lines(problem))] if problem is not None else said
+
+
+def _problem_lines(problem: Problem) -> Iterator[str]:
+    yield f"{problem.code}: {problem.detail}"
+    yield from problem.hints
+    if problem.command is not None:
+        yield f"A person or a planner does that with: {problem.command}"
 
 
 CANNOT_TOOL = Offer(

@@ -12,6 +12,7 @@ from ordain.core.approval.diff.difference import Side
 from ordain.core.plan.canonical import short_id
 from ordain.core.policy.agent import AgentChoice
 from ordain.core.report.report import KeptOutput, Review, RunReport
+from ordain.core.report.transcript import transcript_text
 from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command, is_document, is_there, read_document, with_params
@@ -46,7 +47,8 @@ from ordain.records.records import names_document, names_run
 @click.option(
     "--prompt", "told", metavar="STEP", help="What the agent of a step was told; of a plan, would be told now."
 )
-@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="With --prompt: in which attempt of a run.")
+@click.option("--transcript", "said", metavar="STEP", help="What was said with the model that did a step of a run.")
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="With --prompt or --transcript: which one.")
 @click.option(
     "-o",
     "target",
@@ -64,6 +66,7 @@ def show(
     planned: str | None,
     chosen_for: str | None,
     told: str | None,
+    said: str | None,
     attempt: int | None,
     target: str | None,
 ) -> int:
@@ -81,15 +84,17 @@ def show(
         raise click.UsageError("--brief is for a step of a run, and for nothing else.")
     if told is not None and (graph or step is not None or planned is not None):
         raise click.UsageError("--prompt is for a step, and not for a picture, an output or a brief.")
-    if attempt is not None and (told is None or not names_run(what)):
-        raise click.UsageError("--attempt goes with --prompt and a run.")
+    if said is not None and (graph or told is not None or step is not None or planned is not None):
+        raise click.UsageError("--transcript is for a step of a run, and for nothing else.")
+    if (attempt is not None or said is not None) and ((told is None and said is None) or not names_run(what)):
+        raise click.UsageError("--attempt goes with --prompt or --transcript, and both with a run.")
     is_item = "/" in what and names_run(what.partition("/")[0])
     if chosen_for is not None and (graph or step is not None or planned is not None or is_item or is_document(what)):
         raise click.UsageError("--arbiter is for a task of a run or of a stored plan, and for nothing else.")
     if is_item or (not graph and not names_run(what) and names_document(what) and not is_document(what)):
         is_item = is_item or session.app.answers.names_question(what)
         what = session.app.answers.item_meant(what) if is_item else what
-    parts = (step, planned, chosen_for, told)
+    parts = (step, planned, chosen_for, told, said)
     if graph or any(part is not None for part in parts) or is_item:
         session.refuse_table("a part of a plan or run")
     if chosen_for is not None:
@@ -101,6 +106,8 @@ def show(
         return session.show(brief, brief_lines(brief, session.style), next_=following)
     if told is not None:
         return _show_prompt(session, what, params, told, attempt)
+    if said is not None:
+        return _show_transcript(session, what, said, attempt)
     if is_item:
         asked = session.app.answers.asked(what)
         lines = question_lines(asked.question, session.app.workspace.now(), session.style)
@@ -135,6 +142,17 @@ def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], ste
     for missing in found.missing:
         click.echo(visible(f"Not there, so that no agent would be started: {missing}."), err=True)
     session.say_output(session.output_texts([found.prompt.encode("utf-8", "replace")], whole=True))
+    return FINE
+
+
+def _show_transcript(session: Session, run: str, step: str, attempt: int | None) -> int:
+    found = session.app.runs.transcript(run, step, attempt)
+    if session.json:
+        session.answer(found, next_=[f"ordain show {found.run_id}"])
+        return FINE
+    words = f"What was said with {found.model} at {found.address} in attempt {found.attempt}; none of it is evidence:"
+    click.echo(visible(words), err=True)
+    session.say_output(session.output_texts([transcript_text(found).encode("utf-8", "replace")], whole=True))
     return FINE
 
 

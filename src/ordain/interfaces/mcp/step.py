@@ -6,7 +6,7 @@ there is not, and tells what that answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -16,8 +16,8 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from ordain import __version__
-from ordain.core.task.offer import CallAnswer, Offer
-from ordain.core.text.problem import Problem, Refused
+from ordain.core.task.offer import CallAnswer, Offer, answer_texts
+from ordain.core.text.problem import Refused
 from ordain.interfaces.mcp.subscription import Context
 from ordain.interfaces.mcp.tasks import refusal_words
 from ordain.interfaces.mcp.texts import mcp_texts
@@ -72,19 +72,9 @@ def _tool(offer: Offer) -> types.Tool:
     )
 
 
-def _lines(problem: Problem) -> Iterator[str]:
-    yield f"{problem.code}: {problem.detail}"
-    yield from problem.hints
-    if problem.command is not None:
-        yield f"A person or a planner does that with: {problem.command}"
-
-
 def _result(answer: CallAnswer) -> types.CallToolResult:
-    problem = answer.problem
-    said = [answer.text] if answer.text else []
-    said += ["\n".join(_lines(problem))] if problem is not None else []
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=one) for one in said],
+        content=[types.TextContent(type="text", text=one) for one in answer_texts(answer)],
         structured_content=dict(answer.value) if answer.value is not None else None,
-        is_error=problem is not None,
+        is_error=answer.problem is not None,
     )

@@ -20,6 +20,7 @@ from ordain.core.report.report import PlanLine, RunReport, SignalReport, ToldPro
 from ordain.core.report.simulation import Simulation
 from ordain.core.report.statistics import Statistics
 from ordain.core.report.template import NewDocument, TemplateList
+from ordain.core.report.transcript import Transcript
 from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
@@ -64,7 +65,7 @@ from ordain.interfaces.view.tool import AgentsResult, ToolsResult
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (RunResult, PreparedResult),
     "lint": (LintResult, tuple[LintResult, ...]),
-    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult, ToldPrompt),
+    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult, ToldPrompt, Transcript),
     "prepare": (PreparedResult,),
     "approve": (),
     "commit": (RunResult, BegunResult, QueuedResult),

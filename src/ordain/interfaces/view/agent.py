@@ -35,6 +35,10 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
     if task.unforeseen:
         named = visible(", ".join(task.unforeseen))
         yield f"       Unforeseen: {style.warn(f'with what it calls {named} is for the agent to decide')}"
+    if task.address:
+        key = f"; the key in {task.key_env} is sent there and nowhere else" if task.key_env else ""
+        told = f"{task.address} is told the task, what it reads and what its tools answer{key}"
+        yield f"       Told there: {visible(told)}"
     if task.own_tools:
         yield f"       Besides:    {style.warn('tools of its own, which only the sandbox holds to the step')}"
     if task.network:
@@ -60,6 +64,9 @@ def summary_lines(tasks: Iterable[Assignment], tier: int, style: Style) -> Itera
             yield f"    {style.bad(visible(missing))}"
         elif given[0].human:
             yield f"    asks a person, as {visible(name)}, to do {count}"
+        elif given[0].address:
+            what = f"gives {count} to {name}, and speaks to {given[0].runner} for each attempt at one"
+            yield f"    {visible(what)}, which can do nothing but call the tools of its step"
         else:
             what = f"gives {count} to {name}, and starts {given[0].runner} for each attempt at one"
             yield f"    {visible(what)}, {_reach(given, tier)}"
