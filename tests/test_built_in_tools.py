@@ -34,6 +34,7 @@ def test_all_of_them(tmp_path: Path):
                 step("delete", tool="delete", args={"path": "build", "recursive": True}, contract="! test -e build"),
                 step("read", tool="read_file", args={"path": "docs/b.txt"}),
                 step("list", tool="list_files"),
+                step("search", tool="search", args={"pattern": "two", "files": "*.txt"}),
                 step("exec", tool="exec", args={"argv": ["printf", "%s", "$HOME; *"], "env": {"X": "1"}}),
                 step("shell", tool="shell", args={"command": 'printf "$X-$ORDAIN_STEP"', "env": {"X": "1"}}),
                 step("ask", tool="http_request", args={"url": url}),
@@ -55,9 +56,10 @@ def test_all_of_them(tmp_path: Path):
             thread.join()
     assert report.status == "completed", [(one.id, one.state, one.evidence) for one in report.steps]
     shown = {one.id: one.output_tail for one in report.steps}
-    assert {name: shown[name] for name in ("read", "list", "exec", "shell", "ask")} == {
+    assert {name: shown[name] for name in ("read", "list", "search", "exec", "shell", "ask")} == {
         "read": "two\n",
         "list": '[".ordain/", "docs/"]',
+        "search": '{"matches": ["docs/b.txt:1: two"], "complete": true}',
         "exec": "$HOME; *",
         "shell": "1-shell",
         "ask": "two\n",

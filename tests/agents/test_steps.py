@@ -230,7 +230,7 @@ def test_an_agent_may_be_left_its_own_tools_which_the_sandbox_holds(site: Site) 
 
 def _besides(talk: Conversation) -> str:
     """The tools that a model is offered besides those of its step."""
-    ours = ("read_file", "list_files", "write_file", "edit_file", "make_dir", "move", "delete", "cannot")
+    ours = ("read_file", "list_files", "search", "write_file", "edit_file", "make_dir", "move", "delete", "cannot")
     other = [name for name in talk.tools if not re.search(rf"(^|_)({'|'.join(ours)})$", name)]
     return ", ".join(f"`{name}`" for name in sorted(other)) or "none"
 

@@ -551,7 +551,7 @@ def usable(task: Task, plan: Plan) -> tuple[str, ...]:
         return task.tools
     if plan.tools is not None:
         return tuple(name for name in plan.tools if name not in ("shell", "exec"))
-    return ("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete")
+    return ("read_file", "list_files", "search", "write_file", "make_dir", "edit_file", "move", "delete")
 
 
 def cheaper(old: Budget | None, new: Budget | None) -> bool:

@@ -35,7 +35,7 @@ OTHERS = {
     for name in ("web:get", "web:put", "post", "custom:deploy")
 }
 TOOLS = {**BUILT_IN, **OTHERS}
-FILES = ("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete")
+FILES = ("read_file", "list_files", "search", "write_file", "make_dir", "edit_file", "move", "delete")
 STEP = step("s", action=Task(task="Do it"))
 
 

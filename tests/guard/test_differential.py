@@ -94,6 +94,9 @@ _PATH, _FILE = {"path": str}, {"path": False}
 KNOWN = {
     "read_file": model.Tool("reads", paths=_FILE, needs=_PATH),
     "list_files": model.Tool("reads", paths=_FILE, takes=_PATH),
+    "search": model.Tool(
+        "reads", paths={"path": True}, needs={"pattern": str}, takes={**_PATH, "files": str, "ignore_case": bool}
+    ),
     "write_file": model.Tool("repeatable", paths=_FILE, needs={"path": str, "content": str}),
     "make_dir": model.Tool("repeatable", paths=_FILE, needs=_PATH),
     "edit_file": model.Tool("checkable", paths=_FILE, needs={"path": str, "old": str, "new": str}),

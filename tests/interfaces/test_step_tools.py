@@ -34,7 +34,7 @@ KIM = Principal(name="kim", channel=Channel.TERMINAL)
 SERVER = Path(__file__).parents[1] / "tool_server.py"
 AGENT = Path(__file__).parents[1] / "step_agent.py"
 SETTINGS = f"[agents.coder]\ncommand = {json.dumps([sys.executable, str(AGENT)])}\n"
-FILE_TOOLS = ["read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"]
+FILE_TOOLS = ["read_file", "list_files", "search", "write_file", "make_dir", "edit_file", "move", "delete"]
 CONTRACT = {"verification": {"strategy": {"type": "contract", "command": "test -d ."}}}
 
 

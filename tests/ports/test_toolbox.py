@@ -10,7 +10,7 @@ from tests.twins.execution import ScriptedToolbox
 from tests.words import ToolResult, built_in_tools
 
 NAMES = (
-    *("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"),
+    *("read_file", "list_files", "search", "write_file", "make_dir", "edit_file", "move", "delete"),
     *("shell", "exec", "http_request"),
 )
 
@@ -36,6 +36,16 @@ def test_what_was_written_is_read_and_listed(toolbox):
     assert call(toolbox, "write_file", path="a.txt", content="x").error is None
     assert call(toolbox, "read_file", path="a.txt").value == "x"
     assert call(toolbox, "list_files").value == ["a.txt"]
+
+
+def test_lines_that_hold_a_text_are_found_where_it_is_looked_for(toolbox):
+    call(toolbox, "make_dir", path="d")
+    call(toolbox, "write_file", path="a.txt", content="one\n two three\n")
+    call(toolbox, "write_file", path="d/b.txt", content="two\n")
+    everywhere = {"matches": ["a.txt:2: two three", "d/b.txt:1: two"], "complete": True}
+    assert call(toolbox, "search", pattern="two").value == everywhere
+    assert call(toolbox, "search", pattern="two", path="d").value["matches"] == ["d/b.txt:1: two"]
+    assert call(toolbox, "search", pattern="four").value == {"matches": [], "complete": True}
 
 
 def test_an_edit_needs_exactly_one_place(toolbox):

@@ -131,7 +131,15 @@ class ScriptedToolbox:
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return self.tools
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        key: str,
+        *,
+        control: Sequence[str] = (),
+        secret_files: Sequence[str] = (),
+    ) -> ToolResult:
         self.calls.append((tool, args))
         await asyncio.sleep(0)
         path = args.get("path", ".")
@@ -148,6 +156,14 @@ class ScriptedToolbox:
                 return ToolResult(value=self.files[path])
             case "list_files":
                 return ToolResult(value=sorted(self.files))
+            case "search":
+                found = [
+                    f"{name}:{number}: {line.strip()}"
+                    for name in sorted(self._tree(path))
+                    for number, line in enumerate(self.files[name].split("\n"), 1)
+                    if args["pattern"] in line
+                ]
+                return ToolResult(value={"matches": found, "complete": True})
             case "make_dir":
                 return ToolResult()
             case "move" if self._tree(path) and (args.get("overwrite") or not self._tree(args["to"])):
@@ -165,7 +181,7 @@ class ScriptedToolbox:
 
     def _tree(self, path: str) -> list[str]:
         """The file of this name, or those beneath the directory of this name."""
-        return [name for name in self.files if name == path or name.startswith(f"{path}/")]
+        return [name for name in self.files if path in (".", name) or name.startswith(f"{path}/")]
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         if tool == "http_request":

@@ -143,7 +143,9 @@ class Calls:
             if not isinstance(path, str):
                 continue
             # In a thread: a slow disk must not hold up the loop.
-            why = await asyncio.to_thread(withheld, path, secret_files, deep=parameter.deep)
+            # What only looks through a directory leaves out what no agent is handed.
+            deep = parameter.deep and tool.effect is not EffectClass.READS
+            why = await asyncio.to_thread(withheld, path, secret_files, deep=deep)
             if why is not None:
                 return beyond(f"The path `{path}` {why}", "No agent is handed that, and none moves or changes it.")
         return None
@@ -228,7 +230,8 @@ class Calls:
             return await self._command(name, args, number, key)
         tool = run.tools[name]
         if tool.schema is None:
-            return await run.ports.toolbox.call(name, args, key, control=run.limits.sandbox.control)
+            control, secret_files = run.limits.sandbox.control, run.settings.secret_files
+            return await run.ports.toolbox.call(name, args, key, control=control, secret_files=secret_files)
         return await run.ports.sources.call(tool, args, key, run.secret)
 
     async def _command(self, name: str, args: Mapping[str, Any], number: int, key: str) -> ToolResult:

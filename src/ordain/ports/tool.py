@@ -39,9 +39,18 @@ class Toolbox(Protocol):
 
     def definitions(self) -> Mapping[str, ToolDefinition]: ...
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        key: str,
+        *,
+        control: Sequence[str] = (),
+        secret_files: Sequence[str] = (),
+    ) -> ToolResult:
         """Call a tool with its step key. A failure is a result; an exception is a bug. `control` are the patterns of
-        control files that the settings add.
+        control files that the settings add, `secret_files` the files that they name among those that hold secrets:
+        a tool that looks through many leaves these out.
 
         When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
         """

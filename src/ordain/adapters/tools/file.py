@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from ordain.adapters.tools.search import SearchFault, search_files
 from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.control_file import reach_fault
 from ordain.core.plan.role import EffectClass
@@ -127,6 +128,7 @@ class FileTools:
         self._calls: dict[str, Callable[[int, Mapping[str, Any]], Any]] = {
             "read_file": _read,
             "list_files": _list,
+            "search": search_files,
             "write_file": _write,
             "make_dir": _make,
             "edit_file": _edit,
@@ -137,9 +139,17 @@ class FileTools:
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return DEFINITIONS
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        key: str,
+        *,
+        control: Sequence[str] = (),
+        secret_files: Sequence[str] = (),
+    ) -> ToolResult:
         # In a thread, because a slow disk must not hold up the loop.
-        return await in_thread(self._call, tool, args, control)
+        return await in_thread(self._call, tool, args, control, secret_files)
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         import asyncio  # most commands only look, and start faster without it
@@ -161,7 +171,9 @@ class FileTools:
         except (OSError, openat.EscapeError, openat.IrregularError, _ToolFault):
             return None
 
-    def _call(self, tool: str, args: Mapping[str, Any], control: Sequence[str]) -> ToolResult:
+    def _call(
+        self, tool: str, args: Mapping[str, Any], control: Sequence[str], secret_files: Sequence[str]
+    ) -> ToolResult:
         call = self._calls.get(tool)
         if call is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
@@ -177,13 +189,14 @@ class FileTools:
                     _check_control(
                         root, self._workspace, tool, paths, control, deep=args.get("recursive", tool == "move")
                     )
-                return ToolResult(value=call(root, args))
+                found = search_files(root, args, secret_files) if tool == "search" else call(root, args)
+                return ToolResult(value=found)
         except openat.EscapeError as error:
             return ToolResult(error="F_PATH_ESCAPE", detail=str(error))
         except OSError as error:
             name = args.get("path", ".")
             return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {openat.reason(error)}")
-        except (openat.IrregularError, _ToolFault) as error:
+        except (openat.IrregularError, _ToolFault, SearchFault) as error:
             return ToolResult(error="F_STEP_FAILED", detail=str(error))
 
 

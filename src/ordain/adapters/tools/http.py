@@ -70,7 +70,15 @@ class HttpTools:
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return DEFINITIONS
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        key: str,
+        *,
+        control: Sequence[str] = (),
+        secret_files: Sequence[str] = (),
+    ) -> ToolResult:
         import asyncio  # most commands only look, and start faster without it
 
         if tool not in DEFINITIONS:

@@ -51,7 +51,15 @@ class JoinedToolbox:
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return self._definitions
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        key: str,
+        *,
+        control: Sequence[str] = (),
+        secret_files: Sequence[str] = (),
+    ) -> ToolResult:
         definition = self._definitions.get(tool)
         faults = argument_faults(definition, args) if definition is not None else []
         if faults:
@@ -59,7 +67,7 @@ class JoinedToolbox:
         box = self._boxes.get(tool)
         if box is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r} to call")
-        return await box.call(tool, args, key, control=control)
+        return await box.call(tool, args, key, control=control, secret_files=secret_files)
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         box = self._boxes.get(tool)

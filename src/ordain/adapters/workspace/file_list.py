@@ -34,7 +34,7 @@ _INDEX_MAX = 64 << 20
 _FILE_MAX = 1 << 20
 _SECONDS = 10
 """How long git may take for one answer."""
-_SKIPPED = frozenset(("node_modules", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox", ".cache"))
+SKIPPED = frozenset(("node_modules", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox", ".cache"))
 """Without git nobody says what is ignored; these are never what anybody works on."""
 _HEAD_REF = b"ref: refs/heads/"
 
@@ -195,7 +195,7 @@ def _walked(workspace: Path, most: int) -> FileList:
             if not is_directory:
                 if handed_fault(path) is None:
                     found.append(openat.shown(path))
-            elif folded(name) not in _SKIPPED and not is_kept(path) and not is_packaged(path):
+            elif folded(name) not in SKIPPED and not is_kept(path) and not is_packaged(path):
                 todo.append(f"{path}/")
     return FileList(paths=tuple(sorted(found)), whole=whole and not todo)
 

@@ -44,11 +44,11 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
         handed = agents and not is_pattern(known)
         control = facts.settings.control
         fault = handed_fault(known) if handed else path_fault(known, writes=writes, control=control)
-        if fault is None and deep and holds_named(known, control):
+        if fault is None and deep and writes and holds_named(known, control):
             fault = OFF_LIMITS
         is_new = plain_part(known) in facts.new_writes and is_named_by(known, may_write(step), ())
         fault = fault or (protection.fault(step, known, deep=deep) if writes and not is_new else None)
-        if fault is None and deep and not folded(known):
+        if fault is None and deep and writes and not folded(known):
             fault = "is the workspace itself"
         if fault is not None:
             hints = path_hints(fault, writes=writes)

@@ -345,6 +345,11 @@ _DEEP = replace(_PATH, deep=True)
 _PLACE = replace(_PATH, required=False, description="Default: the workspace.")
 _TO = replace(_DEEP, name="to", description="The new path itself, not a directory to move into.")
 _CONTENT, _OLD, _NEW = (ToolParameter(name=name, kind="string", required=True) for name in ("content", "old", "new"))
+_PATTERN = ToolParameter(
+    name="pattern", kind="string", required=True, description="Plain text of one line; `*` is anything between."
+)
+_FILES = ToolParameter(name="files", kind="string", description="Only files with names like `*.py`, `src/**/*.c`.")
+_IGNORE_CASE = ToolParameter(name="ignore_case", kind="boolean", description="Take small and capital letters as one.")
 _OVERWRITE = ToolParameter(name="overwrite", kind="boolean", description="Replace a file or empty directory there.")
 _RECURSIVE = ToolParameter(name="recursive", kind="boolean", description="A directory with everything in it, too.")
 
@@ -356,6 +361,7 @@ def _tool(name: str, effect: EffectClass, what: str, *parameters: ToolParameter,
 _READS, _REPEATABLE, _CHECKABLE = EffectClass.READS, EffectClass.REPEATABLE, EffectClass.CHECKABLE
 _MOVES = "Give a file, directory or link another path, in one step and without overwriting."
 _DELETES = "Delete a file, a link (never what it points to) or an empty directory."
+_SEARCHES = "Find the lines of text files that hold a text, each as `path:line: text`; binary files are left out."
 _EDITS = "Replace one text, which must occur exactly once in the file, by another."
 
 DEFINITIONS = {
@@ -363,6 +369,7 @@ DEFINITIONS = {
     for tool in (
         _tool("read_file", _READS, "Read a UTF-8 text file.", _PATH),
         _tool("list_files", _READS, "List the entries of a directory, sorted; directories end with a slash.", _PLACE),
+        _tool("search", _READS, _SEARCHES, _PATTERN, replace(_PLACE, deep=True), _FILES, _IGNORE_CASE),
         _tool("write_file", _REPEATABLE, "Write a whole file, replacing what was there.", _PATH, _CONTENT, atomic=True),
         _tool("make_dir", _REPEATABLE, "Make a directory and its parents; fine if it is there.", _PATH),
         _tool("edit_file", _CHECKABLE, _EDITS, _PATH, _OLD, _NEW, atomic=True),

@@ -179,7 +179,7 @@ def is_structure(data: bytes) -> bool:
 async def call_tool(run: RunContext, attempt: Attempt, name: str, args: Mapping[str, Any]) -> Outcome:
     """Call a built-in tool for a step, with its key, the control files of the settings and the time that is left."""
     key, control = run.results.key(attempt.step.id), run.limits.sandbox.control
-    call = run.ports.toolbox.call(name, args, key, control=control)
+    call = run.ports.toolbox.call(name, args, key, control=control, secret_files=run.settings.secret_files)
     return await call_within(run, attempt.step, call, attempt.timeout_ms)
 
 
