@@ -15,6 +15,7 @@ from ordain.core.policy.agent import choose, model_of
 from ordain.core.policy.scope import offered
 from ordain.core.report.report import ToldPrompt
 from ordain.core.report.transcript import Transcript, read_transcript
+from ordain.core.run.course import planned_course
 from ordain.core.run.prompt import Setting, ToolAccess, write_prompt
 from ordain.core.run.step_event import AttemptEnded, WorkOffered
 from ordain.core.task.offer import door_names
@@ -96,6 +97,7 @@ class Prompts:
             reads=gathered.shown,
             writes=step.writes,
             reaches=reach_of(agent, here.ports.doors) if agent is not None else ToolAccess.NONE,
+            course=planned_course(plans[0], step) if settings.progress else None,
         )
         if agent is not None and agent.human:  # who is shown a form, and nothing else
             written = form_text(step, setting.agent)

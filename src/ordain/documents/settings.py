@@ -351,6 +351,7 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "agent": ("agent", read_name_or_nothing),
         "agent_for": ("agent_for", read_by_kind),
         "prompt": ("prompt", lambda value: read_template(value) if value != "" else ""),
+        "progress": ("progress", read_flag),
         "tier": ("tier", read_tier),
     },
     "policy": {"allow": ("allow", names_like()), "ask": ("ask", names_like()), "deny": ("deny", names_like())},

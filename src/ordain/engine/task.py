@@ -18,6 +18,7 @@ from ordain.core.plan.model import Step
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.agent import Agent, has_network, kind_of, model_of, reaches_tools
 from ordain.core.policy.scope import offered
+from ordain.core.run.course import course_of
 from ordain.core.run.event import RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT, Setting, ToolAccess, bounded, cannot_words, why_cannot, write_prompt
 from ordain.core.run.spending import read_usage, sound_usage
@@ -167,6 +168,7 @@ class TaskPerformer:
             tries=record.tries,
             writes=step.writes,
             reaches=reach_of(agent, self._run.ports.doors),
+            course=course_of(state, step_id) if self._run.limits.progress else None,
         )
         if agent.human:  # who is shown a form, and nothing else
             written = form_text(step, record.agent)

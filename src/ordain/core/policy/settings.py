@@ -43,6 +43,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rules, by kind."""
     prompt: str = ""
     """The template of prompts; ours where it is empty."""
+    progress: bool = False
+    """Whether agents are told where their step is in the plan, and what the steps that it needs gave. Runs of before
+    that have it not."""
 
 
 # --- Settings --------------------------------------------------------------------------------------------------------
@@ -144,6 +147,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Agent] = {}
     prompt: str = ""
     """The template of prompts; ours where it is empty (`core/run/prompt.py`)."""
+    progress: bool = True
+    """Whether agents are told where their step is in the plan, and what the steps that it needs gave."""
     actions: Mapping[str, ToolDefinition] = {}
     """The handlers of custom actions, by their names among the tools (`handler_name`)."""
     notify: tuple[str, ...] = ()
@@ -210,6 +215,7 @@ def limits(
         agent=settings.agent if agents else "",
         agent_for=settings.agent_for if agents else {},
         prompt=settings.prompt if agents else "",
+        progress=settings.progress and bool(agents),
         tier=tier,
         sandbox=sandbox_limits(settings) if tier else SandboxLimits(control=settings.control),
     )
