@@ -42,6 +42,7 @@ from tests.words import (
     Refused,
     Replan,
     Retry,
+    RunCommand,
     RunState,
     Skip,
     Start,
@@ -663,3 +664,15 @@ def test_whoever_is_told_cannot_disturb_the_run() -> None:
     life.notifier = Broken()
     life.app = life.new_app()
     assert life.approve().run().expect(c="passed").status() == "waiting"
+
+
+# --- Who answered ----------------------------------------------------------------------------------------------------
+
+
+def test_a_later_step_can_be_given_who_answered() -> None:
+    told = step(
+        "b", action=RunCommand(command="do b", env={"WHO": "${a.answered_by}", "SAID": "${a.output}"}), needs=()
+    )
+    life = asking(ask(), told).answer("a", "4.2").resume()
+    (call,) = [one for one in life.shell.calls if one.text == "do b"]
+    assert (call.env["WHO"], call.env["SAID"]) == (KIM.name, "4.2")

@@ -891,6 +891,20 @@ CONTRACTS = [
     row("verification by no boolean", "E_EXPR", *both(by_expression("output"))),
     row("verification by an unknown name", "E_EXPR", *both(by_expression("exti_code == 0"))),
     row("the end of a step in `when`", "E_EXPR", *both({"when": "exit_code == 0"})),
+    row(
+        "who answered a step that asks nobody",
+        "E_REF",
+        *both({"id": "a"}, {"action": {"type": "run", "command": "make", "env": {"WHO": "${a.answered_by}"}}}),
+        hint="steps that `ask`",
+    ),
+    row(
+        "who answered a task that an agent may do",
+        "E_REF_MAY_BE_MISSING",
+        *both(
+            task(id="a"), {"action": {"type": "run", "command": "make", "env": {"WHO": "${a.answered_by}"}}}, **BUDGET
+        ),
+        hint="answered_by ??",
+    ),
 ]
 
 

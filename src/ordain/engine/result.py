@@ -23,6 +23,7 @@ from ordain.core.plan.refs import (
     Item,
     ParamValue,
     Reference,
+    StepAnsweredBy,
     StepExitCode,
     StepOutput,
     StoredData,
@@ -209,6 +210,11 @@ class Results:
                 if outcome is None or outcome.exit_code is None:
                     raise Missing("has no exit status")
                 return outcome.exit_code
+            case StepAnsweredBy(step=name):
+                other = state.steps.get(state.named(step_id, name))
+                if other is None or other.decided_by is None:
+                    raise Missing("was answered by nobody")
+                return other.decided_by
             case StoredData(key=key, path=path):
                 stored = self._begun_with.get(step_id, state.stored(step_id))
                 if key not in stored:

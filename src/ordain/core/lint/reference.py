@@ -10,6 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.failure import Fallback, Skip
@@ -19,6 +21,7 @@ from ordain.core.plan.refs import (
     Index,
     Item,
     ParamValue,
+    StepAnsweredBy,
     StepExitCode,
     StepOutput,
     StoredData,
@@ -46,7 +49,7 @@ from ordain.core.text.problem import Place, Problem, blame_plan, blame_step
 
 # --- Reference -------------------------------------------------------------------------------------------------------
 
-_PARTS = ("output", "exit_code")
+_PARTS = ("output", "exit_code", "answered_by")
 _INSTEAD = {
     "command": 'Give it to the command in `env`, where no value can break out: `env: {X: "${…}"}` and `"$X"`.',
     "contract": "Let the step write what the contract asks for into a file.",
@@ -74,10 +77,13 @@ def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | No
     if isinstance(reference, Unreadable):
         return f"is no reference: {reference.fault}", ("Write `$${` where a literal `${` is meant.",)
     match reference.source:
-        case StepOutput(step=name) | StepExitCode(step=name) if name not in scope.known:
+        case StepOutput(step=name) | StepExitCode(step=name) | StepAnsweredBy(step=name) if name not in scope.known:
             return f"names `{name}`, which is not a step of this plan", survey.near(name, scope.known)
         case StepExitCode(step=name) if command_text(scope.known[name].action) is None:
             return f"asks for the exit status of `{name}`, which is not a command", ()
+        case StepAnsweredBy(step=name) if not isinstance(scope.known[name].action, Ask | Task):
+            hint = "It is there of steps that `ask`, and of tasks that a person does."
+            return f"asks who answered `{name}`, which asks nobody", (hint,)
         case StoredData(key=key) if key not in scope.stores:
             return f"names `{key}`, which no step of this plan stores", survey.near(key, scope.stores)
         case ParamValue(name=name) if name not in scope.plan.params:
@@ -97,7 +103,8 @@ def misspelt(survey: Survey, facts: Facts) -> Iterator[Problem]:
             steps = survey.scope_of(step).known if "${" in text else {}
             for found in _NEAR.finditer(text) if steps else ():
                 if found[1] in steps and found[2] not in _PARTS and found[1] not in ("data", "params", "item"):
-                    detail = f"`{step.id}`: of `{found[1]}` there is `output` and `exit_code`, and no `{found[2]}`."
+                    there = "`output`, `exit_code` and `answered_by`"
+                    detail = f"`{step.id}`: of `{found[1]}` there is {there}, and no `{found[2]}`."
                     yield blame_step(step.id, "E_REF", detail, *survey.near(found[2], _PARTS))
 
 
@@ -167,8 +174,15 @@ def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if isinstance(mention.reference, Unreadable) or mention.reference.default is not None:
             continue
         match mention.reference.source:
-            case StepOutput(step=name) | StepExitCode(step=name) if name in mention.scope.known:
+            case StepOutput(step=name) | StepExitCode(step=name) | StepAnsweredBy(step=name) if (
+                name in mention.scope.known
+            ):
                 why = _why_missing(mention.scope, mention.step, name, facts)
+                if (
+                    isinstance(mention.reference.source, StepAnsweredBy)
+                    and type(mention.scope.known[name].action) is Task
+                ):
+                    why = why or "is a task, which an agent may do"
                 if why is not None:
                     with_default = replace(mention.reference, default=Default(value="…"))
                     detail = f"`{mention.step.id}`: `{mention.text}` may refer to nothing: `{name}` {why}."

@@ -16,7 +16,7 @@ from ordain.core.plan.condition import CustomCondition, StepCompleted
 from ordain.core.plan.expr import named
 from ordain.core.plan.failure import Fallback, LastPolicy, Retry
 from ordain.core.plan.model import Plan, Step, item_name, nested_plan_of
-from ordain.core.plan.refs import StepExitCode, StepOutput, StoredData, Unreadable, parse, references
+from ordain.core.plan.refs import StepAnsweredBy, StepExitCode, StepOutput, StoredData, Unreadable, parse, references
 from ordain.core.plan.role import DataKey, value_with
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import EDGES_MAX, NESTED_PLANS_MAX
@@ -133,7 +133,7 @@ def links(step: Step, stores: Mapping[str, Sequence[str]]) -> Iterator[ImpliedNe
             if isinstance(reference, Unreadable):
                 continue
             match reference.source:
-                case StepOutput(step=target) | StepExitCode(step=target):
+                case StepOutput(step=target) | StepExitCode(step=target) | StepAnsweredBy(step=target):
                     yield ImpliedNeed(step.id, target, "E_REF", text)
                 case StoredData(key=key) if len(stores.get(key, ())) == 1:
                     yield ImpliedNeed(step.id, stores[key][0], "E_REF", text)

@@ -37,6 +37,12 @@ class StepExitCode(Value, frozen=True):
     step: str
 
 
+class StepAnsweredBy(Value, frozen=True):
+    """`${step.answered_by}`: the name of the person who answered a question or did a task."""
+
+    step: str
+
+
 class StoredData(Value, frozen=True):
     """`${data.KEY}`: what a `store_data` step stored, or a part of it."""
 
@@ -61,7 +67,7 @@ class Index(Value, frozen=True):
     """`${index}`: how many items came before."""
 
 
-Source = StepOutput | StepExitCode | StoredData | ParamValue | Item | Index
+Source = StepOutput | StepExitCode | StepAnsweredBy | StoredData | ParamValue | Item | Index
 
 
 class Default(Value, frozen=True):
@@ -91,9 +97,10 @@ _REST = re.compile(
     r"[ \t]*)?\}"
 )
 _PLAIN_KEY = re.compile(_NAME)
-_STEP = re.compile(r"[^\s{}.$\[\]]+\.(?:output|exit_code)\b")
+_STEP = re.compile(r"[^\s{}.$\[\]]+\.(?:output|exit_code|answered_by)\b")
 _IN_TEXT = re.compile(
-    r"(?<!\$)\$\{[ \t]*(?:(?:data|params)[.\[]|(?P<step>[A-Za-z0-9_-]+)\.(?:output|exit_code)\b)[^}\n]{0,64}\}?"
+    r"(?<!\$)\$\{[ \t]*(?:(?:data|params)[.\[]|(?P<step>[A-Za-z0-9_-]+)\.(?:output|exit_code|answered_by)\b)"
+    r"[^}\n]{0,64}\}?"
 )
 
 
@@ -171,7 +178,9 @@ def _source(word: str, path: tuple[str | int, ...], item: str) -> Source | Unrea
     step, _, what = word.rpartition(".")
     if what == "output":
         return StepOutput(step=step, path=path)
-    return StepExitCode(step=step) if not path else Unreadable(fault="`exit_code` is a number and has no parts")
+    if path:
+        return Unreadable(fault=f"`{what}` is {'a number' if what == 'exit_code' else 'a name'} and has no parts")
+    return StepExitCode(step=step) if what == "exit_code" else StepAnsweredBy(step=step)
 
 
 def _part(found: re.Match[str]) -> str | int:
@@ -196,6 +205,8 @@ def spelt(reference: Reference) -> str:
             source = f"{step}.output{_spelt_path(path)}"
         case StepExitCode(step=step):
             source = f"{step}.exit_code"
+        case StepAnsweredBy(step=step):
+            source = f"{step}.answered_by"
         case StoredData(key=key, path=path):
             source = f"data{_spelt_path((key, *path))}"
         case ParamValue(name=name):

@@ -29,6 +29,7 @@ from ordain.core.plan.refs import (
     ParamValue,
     Reference,
     Resolve,
+    StepAnsweredBy,
     StepExitCode,
     StepOutput,
     Unreadable,
@@ -278,7 +279,7 @@ class _Template:
                 return reference.default.value
             case StepOutput(step=other, path=path) if other in self.groups:
                 return self._results(reference, other, path, step, whole=whole)
-            case StepExitCode(step=other) if other in self.groups:
+            case StepExitCode(step=other) | StepAnsweredBy(step=other) if other in self.groups:
                 detail = f"`{spelt(reference)}`: the step becomes one step for each item, and each has its own."
                 self._add("E_REF", detail, step.id)
                 return KEPT
