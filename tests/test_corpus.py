@@ -901,7 +901,9 @@ CONTRACTS = [
         "who answered a task that an agent may do",
         "E_REF_MAY_BE_MISSING",
         *both(
-            task(id="a"), {"action": {"type": "run", "command": "make", "env": {"WHO": "${a.answered_by}"}}}, **BUDGET
+            {**task(), "id": "a"},
+            {"action": {"type": "run", "command": "make", "env": {"WHO": "${a.answered_by}"}}},
+            **BUDGET,
         ),
         hint="answered_by ??",
     ),

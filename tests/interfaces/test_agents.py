@@ -227,6 +227,7 @@ def test_the_arbiter_s_text(staffed: Workspace) -> None:
     run, _ = staffed.started("fix.plan.md")
     told = staffed.ordain("show", run, "--arbiter").out
     check_golden("arbiter-run.txt", only_ids(told).splitlines(), under=GOLDEN)
+    assert staffed.ordain("show", short, "--arbiter").out == told, "a plan stands as its run does"
     data = answered(staffed.ordain("show", "--json", run, "--arbiter", "fix-the-parser"))
     assert data["text"] == told
     assert (data["status"], data["passed"], data["steps"]) == ("waiting", 0, 2)

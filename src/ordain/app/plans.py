@@ -368,16 +368,16 @@ class PlanVerbs:
         return self._line(PlanSummary(stream=stream, state=state), self._here.snapshot.settings)
 
     def arbiter(self, ref: str, step: str | None) -> Arbitration:
-        """What somebody should know who chooses the agent of a task of a stored plan or a run; without a name, of the
-        first task that is not done."""
-        if names_run(ref):
-            run_id = self._records.find_run(ref)
-            state, identity, _ = self._records.run(run_id)
-            standing = run_standing(
-                state, identity, self._control.report(run_id), self._here.ports.toolbox.definitions()
-            )
+        """What somebody should know who chooses the agent of a task of a run, or of a stored plan and its newest run;
+        without a name, of the first task that is not done."""
+        review = None if names_run(ref) else self.review(ref)
+        report = self._control.report(self._records.find_run(ref)) if review is None else review.run
+        if report is not None and (review is None or report.plan_id == review.plan_id):
+            state, identity, _ = self._records.run(report.run_id)
+            standing = run_standing(state, identity, report, self._here.ports.toolbox.definitions())
         else:
-            standing = plan_standing(self.review(ref))
+            assert review is not None
+            standing = plan_standing(review)
         return arbitration(standing, step, self._workspace.agents())
 
     async def prompt_of(self, plan: Plan, step: str) -> ToldPrompt:
