@@ -91,7 +91,7 @@ def test_every_fault_of_the_arguments_names_its_argument():
     assert [sentence for sentence, _ in argument_faults(definition, args)] == [
         "`invite` takes no argument `sets`.",
         "`invite` needs the argument `place`.",
-        "`invite`: `name` should be a text.",
+        "`invite`: `name` of item 1 of `guests` should be a text.",
         "`invite`: `kind` should be one of dinner, tea.",
         "`invite`: `seats` should be at least 1.",
     ]

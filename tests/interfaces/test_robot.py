@@ -17,7 +17,7 @@ from ordain.interfaces.cli.main import _GROUPS
 from ordain.interfaces.robot import envelope as robot
 from tests.interfaces.terminal import Ended
 from tests.interfaces.workspace import SMALL, WARNS, Workspace
-from tests.words import Place, PlanVerbs, Problem, main
+from tests.words import Place, PlanVerbs, Problem, main, problem_pages
 
 ENVELOPE = {"ok", "data", "error", "problems", "next", "elapsed_ms", "version"}
 ERROR = {"code", "message", "remediation", "command"}
@@ -55,7 +55,7 @@ def refused(done: Ended, code: str, status: int = REFUSED) -> dict[str, Any]:
     document = envelope(done.out)
     error = document["error"]
     assert error is not None and error["code"] == code, document
-    assert document["problems"][0]["detail"] and error["message"]
+    assert document["problems"][0]["detail"] and error["message"] and error["remediation"]
     assert error["command"] is None or error["command"] in document["next"]
     return document
 
@@ -404,6 +404,13 @@ def test_the_envelope_of_a_refusal():
         "elapsed_ms": 3,
         "version": 1,
     }
+
+
+def test_every_refusal_says_what_helps():
+    for code in problem_pages():
+        problem = Problem(code=code, detail="It is so.")
+        document = json.loads(robot.envelope(None, problems=[problem], error=problem, next_=[], elapsed_ms=0))
+        assert document["error"]["remediation"].strip(), code
 
 
 def test_json_tools(workspace: Workspace):

@@ -272,17 +272,17 @@ def _wrong_list(schema: Mapping[str, Any], value: Sequence[Any], matches: Matche
 
 def _wrong_object(schema: Mapping[str, Any], value: Mapping[str, Any], matches: Matches, place: str) -> Iterator[str]:
     yield from _wrong_size(schema, len(value), "Properties", place, "field")
-    known = schema.get("properties", {})
+    known, of = schema.get("properties", {}), f" of {place}" if place != "it" else ""
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{place} should have `{name}`"
     for name, one in value.items():
         if name in known:
-            yield from misfits(known[name], one, matches, f"`{name}`")
+            yield from misfits(known[name], one, matches, f"`{name}`{of}")
         elif schema.get("additionalProperties") is False:
             yield f"{place} should have no `{name}`"
         else:
-            yield from misfits(schema.get("additionalProperties", True), one, matches, f"`{name}`")
+            yield from misfits(schema.get("additionalProperties", True), one, matches, f"`{name}`{of}")
 
 
 def _wrong_together(schema: Mapping[str, Any], value: Any, matches: Matches, place: str) -> Iterator[str]:
@@ -292,11 +292,24 @@ def _wrong_together(schema: Mapping[str, Any], value: Any, matches: Matches, pla
         if word in schema:
             fitting = sum(not any(misfits(one, value, matches, place)) for one in schema[word])
             if fitting == 0:
-                yield f"{place} fits none of the forms that it may have"
+                yield from _fits_none(schema[word], value, matches, place)
             elif fitting > 1 and word == "oneOf":
                 yield f"{place} fits several of the forms of which it may have one"
     if "not" in schema and not any(misfits(schema["not"], value, matches, place)):
         yield f"{place} has a form that it should not have"
+
+
+def _fits_none(forms: Sequence[Any], value: Any, matches: Matches, place: str) -> Iterator[str]:
+    """Why a value has none of these forms: what is wrong with the one that was meant, where that can be told."""
+    named = [one.get("type") if isinstance(one, Mapping) else None for one in forms]
+    meant = [one for one, kind in zip(forms, named, strict=True) if isinstance(kind, str) and _TYPES[kind][1](value)]
+    if len(meant) == 1:
+        yield from misfits(meant[0], value, matches, place)
+    elif not meant and all(isinstance(kind, str) for kind in named):
+        kinds = [_TYPES[kind][0] for kind in named if isinstance(kind, str) and kind != "null"]
+        yield f"{place} should be {' or '.join(kinds)}"
+    else:
+        yield f"{place} fits none of the forms that it may have"
 
 
 def _is_number(value: Any) -> bool:

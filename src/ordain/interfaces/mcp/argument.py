@@ -6,12 +6,15 @@ An argument that a tool does not know is refused, never ignored: nobody can beli
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 
 from ordain.core.text.problem import Problem, Refused, closest
+from ordain.core.text.schema import misfits
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -19,13 +22,14 @@ T = TypeVar("T", bound=msgspec.Struct)
 _OF_THE_CLIENT = frozenset({"wait_for_previous"})
 UNKNOWN_MAX = 20
 """How many arguments that a tool does not know are told of, one by one: there may be as many as fit into a request."""
+FAULTS_MAX = 20
+"""How much that is wrong with one value is told."""
 NAME_MAX = 64
 """How much of the name of such a one is told."""
 
 
 def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
-    """The arguments as a value; raises Refused with everything that is wrong with their names, or else the first thing
-    that is wrong with their values."""
+    """The arguments as a value; raises Refused with everything that is wrong with their names and values."""
     given = {name: value for name, value in (given or {}).items() if name not in _OF_THE_CLIENT}
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     unknown = unknown_arguments(kind, given)
@@ -45,16 +49,30 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
         for name, field in fields.items()
         if field.required and name not in given
     ]
+    sound = {name: value for name, value in given.items() if name in fields and value is not None}
+    wrong = [fault for name, value in sound.items() for fault in islice(_misfits(kind, name, value), FAULTS_MAX)]
+    problems += [Problem(code="E_CALL_ARGUMENTS", detail=f"{fault}.", hints=_hints(fault)) for fault in wrong]
     if not _writable(given):
         detail = "The arguments hold half of a surrogate pair, which is no character."
         problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
     if problems:
         raise Refused(problems)
     try:
-        return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
-    except msgspec.ValidationError as error:
-        hints = ("What this form cannot say, `document` can.",) if "unknown field" in str(error) else ()
-        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.", hints=hints)]) from error
+        return msgspec.convert(sound, kind)
+    except msgspec.ValidationError as error:  # what the schema does not say
+        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.")]) from error
+
+
+def _misfits(kind: type[msgspec.Struct], name: str, value: Any) -> Iterator[str]:
+    """What is wrong with the value of one argument, in words."""
+    return misfits(_schema_of(kind)["properties"].get(name, True), value, lambda pattern, text: True, f"`{name}`")
+
+
+_schema_of = cache(lambda kind: schema_of(kind))
+
+
+def _hints(fault: str) -> tuple[str, ...]:
+    return ("What this form cannot say, `document` can.",) if "should have no `" in fault else ()
 
 
 def unknown_arguments(kind: type[msgspec.Struct], given: Mapping[str, Any] | None) -> list[str]:

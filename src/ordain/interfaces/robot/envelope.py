@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.text.problem import Problem, Refused, Severity, refuse
+from ordain.interfaces.view.problem import problem_pages
 
 ENVELOPE_VERSION = 1
 
@@ -42,6 +43,7 @@ class Error(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     remediation: str
+    """What helps: what is known of this very case, else what the page of the code says. Never empty."""
     command: str | None
     """What helps; it is among `next` too."""
 
@@ -92,13 +94,20 @@ def bug(error: BaseException) -> Problem:
     return Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
 
 
+def _remedy(code: str) -> str:
+    """What the page of a code says that helps, for a case of which nothing more is known."""
+    page = problem_pages().get(code)
+    return page.remedy if page is not None else f"What it means: ordain explain {code}"
+
+
 def envelope(
     data: Any, *, problems: Sequence[Problem] = (), error: Problem | None = None, next_: Sequence[str], elapsed_ms: int
 ) -> bytes:
     """One document: `ok`, the verb's data, the error that refused it, all problems, and the commands that come next."""
     wrong = None
     if error is not None:
-        wrong = Error(code=error.code, message=error.detail, remediation=" ".join(error.hints), command=error.command)
+        helps = " ".join(error.hints) or " ".join(_remedy(error.code).split())
+        wrong = Error(code=error.code, message=error.detail, remediation=helps, command=error.command)
     document = Envelope(
         ok=error is None,
         data=data,
