@@ -74,3 +74,28 @@ def test_a_skip_that_is_to_warn_warns(workspace: Workspace) -> None:
         with RpcClient(workspace.path, extensions=()) as client:
             status = answer_of(client.call("plan_status", what=run))
         assert [one["code"] for one in status["problems"]] == expected
+
+
+# --- What comes next -----------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_offered_that_cannot_run_and_simulate_says_why(workspace: Workspace) -> None:
+    template = {"title": "T", "params": {"name": {"type": "string"}}}
+    echo = {"type": "run", "command": "echo $N", "env": {"N": "${params.name}"}}
+    workspace.write("w.plan.md", "# T\n\n## Steps\n\n### 1. A\n\n**worktree:** true\n**run:** echo a\n")
+    workspace.write("t.plan", json.dumps({**template, "steps": [{"id": "a", "action": echo}]}))
+    for file, code in (("w.plan.md", "E_NOT_YET"), ("t.plan", "E_PARAM"), ("small.plan.md", "E_POLICY_DENIED")):
+        if file == "small.plan.md":
+            workspace.trust('[policy]\ndeny = ["shell"]\n')
+        for verb in ("lint", "show", "simulate"):
+            told = json.loads(workspace.ordain(verb, file, "--json").out)
+            assert not [one for one in told["next"] if one.startswith(("ordain run", "ordain prepare"))], (file, verb)
+        found = {one["code"].replace("W_NOT", "E_NOT") for one in told["problems"]}
+        assert code in found, (file, told)
+    shown = workspace.ordain("simulate", "w.plan.md")
+    assert "W_NOT_YET" in shown.out + shown.err
+
+
+def test_what_can_run_is_offered(workspace: Workspace) -> None:
+    for verb in ("lint", "show", "simulate"):
+        assert "ordain run small.plan.md" in json.loads(workspace.ordain(verb, "small.plan.md", "--json").out)["next"]

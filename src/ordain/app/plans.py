@@ -44,7 +44,7 @@ from ordain.core.report.report import (
 from ordain.core.report.risk import PlanRisk
 from ordain.core.run.event import Recorded
 from ordain.core.run.step_event import StepState
-from ordain.core.text.problem import Refused, Severity, refuse
+from ordain.core.text.problem import Problem, Refused, Severity, refuse
 from ordain.records.records import (
     WORKSPACE_STREAM,
     Records,
@@ -87,7 +87,9 @@ class PlanVerbs:
         problems += self._reviews.untrusted(problems)
         plan = document.plan
         identity = plan_id(plan) if plan is not None else None
+        filled = self._reviews.filled(plan, ()) if plan is not None and plan.params and not params else None
         return LintReport(
+            wanted=filled if isinstance(filled, tuple) else (),
             file=file,
             dialect=document.dialect or document.notation,
             plan_id=identity,
@@ -120,13 +122,14 @@ class PlanVerbs:
         """How a run of a document's plan would go. Contracts run for a person only, where policy does not deny them, in
         the sandbox of tier 1: for all others nothing of a plan runs before its run."""
         document, problems = self._reviews.lint(data, file, params)
-        return await self._simulate(plan_or_refuse(document, problems), by)
+        return await self._simulate(plan_or_refuse(document, problems), by, problems)
 
     async def simulate(self, ref: str, by: Principal | None = None) -> Simulation:
         """The same for a stored plan."""
-        return await self._simulate(self._records.plan(*self._records.find(ref)), by)
+        plan = self._records.plan(*self._records.find(ref))
+        return await self._simulate(plan, by, self._reviews.not_yet(plan))
 
-    async def _simulate(self, plan: Plan, by: Principal | None) -> Simulation:
+    async def _simulate(self, plan: Plan, by: Principal | None, notices: tuple[Problem, ...]) -> Simulation:
         from ordain.app.foresight import foresee  # only simulating needs it
 
         here = self._here
@@ -137,7 +140,7 @@ class PlanVerbs:
         fault: str | None = "not known yet: contracts of a plan run before its run only for a person at a terminal"
         if by is not None and by.person and not here.is_pretended(by):
             fault = here.tier_fault(STRONGEST)
-        return await foresee(
+        foreseen = await foresee(
             plan,
             shell=here.ports.sandbox.shell(sandbox_limits(settings))
             if fault is None and here.ports.sandbox is not None
@@ -150,6 +153,7 @@ class PlanVerbs:
             expressions=here.ports.expressions,
             tasks=tuple(assignments(plan, settings, here.known_agents(settings), here.tools(settings, plan))),
         )
+        return replace(foreseen, notices=(*notices, *here.rule(plan, settings).denied))
 
     def refuse_edited(self, ref: str, verb: str) -> None:
         """Raise Refused where a plan is named by a document that says something else by now: who names the file means

@@ -17,7 +17,6 @@ from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.lineage import TRANSITIONS, PlanState, Rejection, Stage
-from ordain.core.lint.unsupported import not_yet_refused
 from ordain.core.plan.canonical import canonical_bytes, plan_id, reread_plan, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.template import Filled
@@ -132,7 +131,7 @@ class Proposals:
         here = self._here.held()
         settings, before = here.snapshot.settings, here.snapshot.notices
         tier = tier_of(plan, settings.tier)
-        if later := not_yet_refused(plan, here.tools(settings), panes=here.ports.panes is not None, tier=tier):
+        if later := self.reviews.not_yet(plan):
             raise Refused(later)
         if unheld := unheld_problems(tier, here.kept_agents(plan, settings)):
             raise Refused(unheld)

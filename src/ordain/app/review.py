@@ -14,6 +14,7 @@ from ordain.core.approval.diff.difference import PlanDifference, Side, Since, co
 from ordain.core.lineage.lineage import PlanState, Rejection
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
+from ordain.core.lint.unsupported import not_yet_refused
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import plan_hash, plan_id
@@ -70,6 +71,13 @@ class Reviews:
             return document, document.problems
         found = (*self._lint(plan, partial=document.plan is None, storing=storing), *_of_dialect(document, plan))
         return document, (*document.problems, *placed(found, document, file, origin))
+
+    def not_yet(self, plan: Plan) -> tuple[Problem, ...]:
+        """What of a plan this version does not carry out; such a plan is not stored, and was not since it is so."""
+        here = self._here
+        settings = here.snapshot.settings
+        tier = tier_of(plan, settings.tier)
+        return not_yet_refused(plan, here.tools(settings), panes=here.ports.panes is not None, tier=tier)
 
     def denied(self, document: Document, file: str | None) -> tuple[Problem, ...]:
         """Why policy lets nobody store a document's plan, where there is a policy that can be read."""

@@ -10,12 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
-from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.failure import Fallback, Skip
-from ordain.core.plan.model import Step, conditions_of, item_name
+from ordain.core.plan.model import Action, Step, conditions_of, item_name
 from ordain.core.plan.refs import (
     Default,
     Index,
@@ -81,7 +80,7 @@ def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | No
             return f"names `{name}`, which is not a step of this plan", survey.near(name, scope.known)
         case StepExitCode(step=name) if command_text(scope.known[name].action) is None:
             return f"asks for the exit status of `{name}`, which is not a command", ()
-        case StepAnsweredBy(step=name) if not isinstance(scope.known[name].action, Ask | Task):
+        case StepAnsweredBy(step=name) if not _is_answered(scope.known[name].action):
             hint = "It is there of steps that `ask`, and of tasks that a person does."
             return f"asks who answered `{name}`, which asks nobody", (hint,)
         case StoredData(key=key) if key not in scope.stores:
@@ -94,6 +93,11 @@ def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | No
             return f"names the item, which is called `{mention.step.for_each.name}` here", ()
         case _:
             return None
+
+
+def _is_answered(action: Action) -> bool:
+    """Whether a person may answer what this asks, or do it."""
+    return type(action) is Task or about(action).waits == "person"
 
 
 def misspelt(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -48,6 +48,8 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str | None = None
     title: str | None = None
     steps: int = 0
+    wanted: tuple[Problem, ...] = ()
+    """What is missing for the plan of a template, of which nothing is wrong as it stands."""
 
     @property
     def good(self) -> bool:

@@ -20,6 +20,7 @@ from ordain.core.plan.model import Action, Budget, ForEach, Plan, contract_of
 from ordain.core.plan.value import PlanId, StepId
 from ordain.core.policy.assignment import Assignment
 from ordain.core.run.step_event import Verdict
+from ordain.core.text.problem import Problem
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,6 +89,8 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fallbacks: tuple[SimulatedFallback, ...] = ()
     tasks: tuple[Assignment, ...] = ()
     """Who would perform each task, those of nested plans and of fallbacks too."""
+    notices: tuple[Problem, ...] = ()
+    """What is to be known besides, first of all what would be refused."""
 
 
 def simulate(

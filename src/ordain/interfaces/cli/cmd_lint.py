@@ -7,7 +7,7 @@ import click
 from ordain.core.report.report import LintReport
 from ordain.core.text.problem import Refused
 from ordain.interfaces.cli.session import REFUSED, Session, command, read_document, with_params
-from ordain.interfaces.view.next_command import after_document
+from ordain.interfaces.view.next_command import after_document, if_it_can_run
 from ordain.interfaces.view.report import lint_result
 from ordain.interfaces.view.run import lint_lines
 
@@ -38,5 +38,6 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
         session.refused(problems, result, next_=[f"ordain explain {code}" for code in errors])
         return REFUSED
     lines = (line for report in reports for line in lint_lines(report, session.style))
-    status = session.show(result, lines, problems=problems, next_=after_document(documents[0], params))
+    following = if_it_can_run(after_document(documents[0], params), [*problems, *reports[0].wanted])
+    status = session.show(result, lines, problems=problems, next_=following)
     return REFUSED if bad else status

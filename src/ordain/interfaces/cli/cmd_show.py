@@ -17,7 +17,7 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command, is_document, is_there, read_document, with_params
 from ordain.interfaces.view.diff import comparison_result, difference_lines
-from ordain.interfaces.view.next_command import after_document, after_review, after_run
+from ordain.interfaces.view.next_command import after_document, after_review, after_run, if_it_can_run
 from ordain.interfaces.view.picture import mermaid_text, picture_lines, picture_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import brief_lines, question_lines
@@ -211,7 +211,8 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
 
 
 def _after_review(review: Review, what: str, params: list[tuple[str, str]]) -> list[str]:
-    return after_document(what, params) if review.lineage is None else after_review(review)
+    following = after_document(what, params) if review.lineage is None else after_review(review)
+    return if_it_can_run(following, review.notices) if review.run is None else following
 
 
 def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Review:
@@ -282,8 +283,9 @@ def simulate(session: Session, what: str, params: list[tuple[str, str]]) -> int:
     if is_document(what, params):
         data, name = read_document(session, what)
         simulated = session.run(session.app.plans.simulate_document(data, name, params, session.by))
-        following = after_document(what, params)
+        following = if_it_can_run(after_document(what, params), simulated.notices)
     else:
         simulated = session.run(session.app.plans.simulate(what, session.by))
-        following = after_review(session.app.plans.review(what))
-    return session.show(simulated, simulation_lines(simulated, session.style), next_=following)
+        following = _after_review(session.app.plans.review(what), what, params)
+    lines = simulation_lines(simulated, session.style)
+    return session.show(simulated, lines, notices=simulated.notices, next_=following)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ordain.core.plan.canonical import short_id
 from ordain.core.report.report import InboxItem, PlanLine, Review, RunReport
 from ordain.core.run.step_event import StepState
+from ordain.core.text.problem import Problem, Severity
 
 _OPEN_VERBS = {
     "stopped": "resume",
@@ -56,6 +57,14 @@ def after_review(review: Review) -> list[str]:
         return after_run(review.run)
     found = _after_status(review.status, short_id(review.plan_id), review.requires_approval)
     return [found] if found is not None else []
+
+
+def if_it_can_run(following: Sequence[str], problems: Sequence[Problem]) -> list[str]:
+    """What comes next with a plan about which this is known: where a run would be refused, what helps instead."""
+    wrong = [one for one in problems if one.severity is Severity.ERROR or one.code == "W_NOT_YET"]
+    if not wrong:
+        return list(following)
+    return list(dict.fromkeys(one.command or f"ordain explain {one.code.replace('W_NOT', 'E_NOT')}" for one in wrong))
 
 
 def after_document(document: str, params: Sequence[tuple[str, str]] = ()) -> list[str]:
