@@ -204,6 +204,26 @@ def test_the_words_are_all_there():
     assert shown == '  s1["1 · a<br>"] --> b; %%{init: {}}%% <img src=x>`#35;"]'
 
 
+def test_what_stock_mermaid_would_refuse_is_drawn_in_groups():
+    wide = [step(f"a{n}", needs=()) for n in range(30)]
+    made = plan(
+        *wide, *(step(f"b{n}", needs=tuple(one.id for one in wide)) for n in range(30)), step("end", needs=("b3",))
+    )
+    text = mermaid_text(made, run_of(made, StepState.PASSED, StepState.FAILED))
+    lines = text.splitlines()
+    assert sum(" --> " in line for line in lines) == 2 and "%% in groups" in text and len(text) < 50_000
+    shown = [re.sub(r"#([0-9]+);", lambda found: chr(int(found[1])), line) for line in lines if line.startswith("  w")]
+    assert shown[0].startswith('  w1["wave 1 · 30 steps<br>a0, a1, a2') and "1 passed, 1 failed" in shown[0]
+    assert "  class w1 failed" in lines and "  class w2,w3 pending" in lines
+
+
+def test_very_many_waves_are_few_groups():
+    links = [step(f"s{n}", needs=(f"s{n - 1}",) if n else ()) for n in range(600)]
+    pairs = [one for n in range(300) for one in (step(f"x{n}", needs=(f"s{n}",)), step(f"y{n}", needs=(f"s{n}",)))]
+    text = mermaid_text(plan(*links, *pairs))
+    assert 1 < text.count(" --> ") < 500 and len(text) < 50_000
+
+
 # --- For robots ------------------------------------------------------------------------------------------------------
 
 

@@ -17,8 +17,9 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command, is_document, is_there, read_document, with_params
 from ordain.interfaces.view.diff import comparison_result, difference_lines
+from ordain.interfaces.view.mermaid import is_grouped, mermaid_text
 from ordain.interfaces.view.next_command import after_document, after_review, after_run, if_it_can_run
-from ordain.interfaces.view.picture import mermaid_text, picture_lines, picture_result
+from ordain.interfaces.view.picture import picture_lines, picture_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import brief_lines, question_lines
 from ordain.interfaces.view.report import output_result, review_result, warnings
@@ -204,9 +205,13 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
     if output is not None:
         if is_there(what) and is_there(output) and Path(output).samefile(what):
             raise refuse("E_OUTPUT", f"{output} is the document itself; it was left as it is.", "Give another name.")
-        write_whole(output, mermaid_text(plan, run).encode())
-        count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
-        lines = iter([f"Wrote {visible(output)}: {count}, as a Mermaid flowchart."])
+        text = mermaid_text(plan, run)
+        write_whole(output, text.encode())
+        count = f"{len(plan.steps):,} step{'s' * (len(plan.steps) != 1)}"
+        groups = (
+            ", in groups that can begin together: Mermaid draws no more than 500 arrows" if is_grouped(text) else ""
+        )
+        lines = iter([f"Wrote {visible(output)}: {count}, as a Mermaid flowchart{groups}."])
     return session.show(picture_result(plan, run, output), lines, problems=notices, next_=following)
 
 

@@ -215,7 +215,7 @@ def _first(text: str) -> str:
 def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
     """Each wave with its size and its first steps; waves of one step each that follow each other are one line."""
     found = waves(needs)
-    rows = list(_wave_rows(found))
+    rows = list(wave_rows(found))
     yield f"  {len(needs)} steps in {len(found)} waves; the steps of a wave can begin together."
     yield ""
     shown = rows if len(rows) <= _WAVES_MAX else [*rows[: _WAVES_MAX - 5], None, *rows[-5:]]
@@ -228,14 +228,15 @@ def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
         wave = f"wave {first}" if first == last else f"waves {first}–{last}"
         size = f"{len(steps)} step{'s' * (len(steps) != 1)}" + ("" if first == last else ", one by one")
         head = f"  {wave:<14} {size:<24} "
-        yield head + _names(steps, _WIDTH - len(head))
+        yield head + step_names(steps, _WIDTH - len(head))
         if states:
             counts = Counter(states.get(step, StepState.PENDING) for step in steps)
             told = (painted(f"{counts[state]} {state.value}", state, style) for state in StepState if counts[state])
             yield " " * 17 + ", ".join(told)
 
 
-def _wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Sequence[StepId]]]:
+def wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Sequence[StepId]]]:
+    """The waves by their first and last number; those of one step each that follow each other are one row."""
     alone: list[StepId] = []
     for number, wave in enumerate(found, start=1):
         if len(wave) == 1:
@@ -249,7 +250,7 @@ def _wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Se
         yield len(found) - len(alone) + 1, len(found), alone
 
 
-def _names(steps: Sequence[StepId], room: int) -> str:
+def step_names(steps: Sequence[StepId], room: int) -> str:
     """As many names as fit, and how many there are besides; at least one."""
     shown = visible(steps[0])
     for count, step in enumerate(steps[1:], start=1):
@@ -275,68 +276,3 @@ def _fallback_lines(plan: Plan, agents: Agents) -> Iterator[str]:
         whom += ["every step without a policy of its own"] if name in for_all(plan) else []
         head = f"    {visible(name)}, for {', '.join(whom) or 'nobody'}: "
         yield head + fitted(_short(steps[name], agents), max(_WIDTH - len(head), 20))
-
-
-# --- Mermaid ---------------------------------------------------------------------------------------------------------
-# The steps of a plan as a Mermaid flowchart.
-#
-# Nothing that a plan says can become syntax: whatever is not a plain letter, digit or blank is written as a character
-# code, so that the file is ASCII and the picture shows the very words.
-
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ")
-_COLOURS = {
-    StepState.PENDING: "fill:#ffffff,stroke:#888888,color:#222222",
-    StepState.RUNNING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
-    StepState.WAITING: "fill:#e8f4f7,stroke:#0a7f94,color:#222222",
-    StepState.VERIFYING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
-    StepState.PASSED: "fill:#d9f2d9,stroke:#2b7a2b,color:#222222",
-    StepState.FAILED: "fill:#f8d7d7,stroke:#b02020,color:#222222",
-    StepState.IN_DOUBT: "fill:#ecd9f5,stroke:#7b3fa0,color:#222222",
-    StepState.ESCALATED: "fill:#fbeecb,stroke:#a07414,color:#222222",
-    StepState.SKIPPED: "fill:#eeeeee,stroke:#888888,color:#222222",
-    StepState.CANCELLED: "fill:#eeeeee,stroke:#888888,color:#222222",
-}
-
-
-def mermaid_text(plan: Plan, run: RunReport | None = None) -> str:
-    """The flowchart of a plan; with a run, each step is of the class of its state."""
-    return "".join(f"{line}\n" for line in _lines(plan, run))
-
-
-def _lines(plan: Plan, run: RunReport | None) -> Iterator[str]:
-    needs, states = waits_for(plan), states_of(run)
-    node = {step.id: f"s{number}" for number, step in enumerate(plan.steps, start=1)}
-    node |= {step.id: f"f{number}" for number, step in enumerate(plan.fallbacks, start=1)}
-    yield "---"
-    yield f'title: "{_yaml(plan.title)}"'
-    yield "---"
-    yield "flowchart TD"
-    for number, step in enumerate(plan.steps, start=1):
-        yield f'  {node[step.id]}["{_label(f"{number} · {step.id}")}<br>{_label(step.description)}"]'
-    for fallback in plan.fallbacks:
-        more = "<br>" + _label("for every step without a policy of its own") if fallback.id in for_all(plan) else ""
-        head = _label(f"fallback · {fallback.id}")
-        yield f'  {node[fallback.id]}["{head}<br>{_label(fallback.description)}{more}"]'
-    for target, sources in needs.items():
-        yield from (f"  {node[source]} --> {node[target]}" for source in sources)
-    for name, users in fallbacks_for(plan).items():
-        yield from (f"  {node[user]} -.-> {node[name]}" for user in users)
-    for state in StepState:
-        members = [node[step] for step, found in states.items() if found is state and step in node]
-        if members:
-            yield f"  classDef {state.value} {_COLOURS[state]}"
-            yield f"  class {','.join(members)} {state.value}"
-    told = [node[step] for step in states if step in unverified_of(run) and step in node]
-    if told:
-        yield "  classDef unverified stroke-dasharray:5 4"
-        yield f"  class {','.join(told)} unverified"
-
-
-def _label(text: str) -> str:
-    """A text as part of a label in quotes: everything but plain characters as its code."""
-    return "".join(one if one in _PLAIN else f"#{ord(one)};" for one in visible(text))
-
-
-def _yaml(text: str) -> str:
-    """A text inside double quotes in YAML: everything but plain characters as its code."""
-    return "".join(one if one in _PLAIN else f"\\U{ord(one):08x}" for one in visible(text))
