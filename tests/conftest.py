@@ -110,11 +110,35 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         item.user_properties.append(("long", why[:1]))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """The processor time of a test and of what it started, which says more than the clock of a busy machine."""
+    before = sum(os.times()[:4])
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("processor_s", sum(os.times()[:4]) - before))
+
+
+def took_long(config: pytest.Config) -> list[tuple[float, str, bool]]:
+    """The tests that took long and do not say why, as `slow("…")` does: how long, and whether they are marked slow."""
+    reporter, found = config.pluginmanager.get_plugin("terminalreporter"), []
+    for one in reporter.getreports("passed") if reporter is not None else ():
+        known = dict(one.user_properties)
+        if one.when == "call" and known.get("processor_s", 0) > LONG_S and "long" not in known:
+            found.append((known["processor_s"], one.nodeid, "slow" in one.keywords))
+    return sorted(found, reverse=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A quick test that takes long fails the run: nobody waits for it in `make test` without a reason."""
+    if exitstatus == pytest.ExitCode.OK and any(not slow for _, _, slow in took_long(session.config)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the tests that took long and do not say why, as `slow("…")` does. Machines differ: no more than a hint."""
-    reports = [one for one in terminalreporter.getreports("passed") if one.when == "call" and one.duration > LONG_S]
-    silent = [one for one in reports if "long" not in dict(one.user_properties)]
-    if silent:
-        terminalreporter.section(f"above {LONG_S} s without a reason")
-        for one in sorted(silent, key=lambda one: -one.duration):
-            terminalreporter.line(f"{one.duration:6.1f} s  {one.nodeid}")
+    if found := took_long(terminalreporter.config):
+        terminalreporter.section(f"above {LONG_S} s of processor time without a reason")
+        for seconds, name, slow in found:
+            terminalreporter.line(f"{seconds:6.1f} s  {name}{'' if slow else '   FAILS the run: mark it slow'}")
