@@ -202,8 +202,10 @@ def test_a_command_loads_no_library_of_an_extra_that_it_does_not_use_and_nothing
 
     code = (
         "import atexit, sys; from ordain.interfaces.cli.main import main\n"
+        "acting = ('ordain.app.beyond', 'ordain.assemble.adapters')\n"
         "extras = ('anyio', 'mcp', 'mcp_types', 'pydantic', 'starlette', 'toons', 'uvicorn')\n"
-        "needless = lambda one: one in extras or one.startswith('ordain.adapters.agents.') and one[23:] != 'local'\n"
+        "agents = lambda one: one.startswith('ordain.adapters.agents.') and one[23:] != 'local'\n"
+        "needless = lambda one: one in extras + acting or agents(one)\n"
         "atexit.register(lambda: print(list(filter(needless, sys.modules)), file=sys.stderr))\n"
         f"main({words!r})"
     )

@@ -43,7 +43,7 @@ _HOMES: dict[str, str] = {
     "ordain.adapters.tools.http": "HttpTools",
     "ordain.adapters.tools.mcp": "McpTools",
     "ordain.adapters.tools.python": "Handler PythonHandlers PythonTools",
-    "ordain.adapters.tools.toolbox": "BUILT_IN JoinedToolbox ToolSources built_in_tools",
+    "ordain.adapters.tools.toolbox": "JoinedToolbox ToolSources built_in_tools",
     "ordain.adapters.tools.upstream": "ServerSessions",
     "ordain.adapters.workspace.clock": "RandomIds WallClock",
     "ordain.adapters.workspace.control_file": "ControlWatch REPLACED",
@@ -122,7 +122,7 @@ _HOMES: dict[str, str] = {
     """,
     "ordain.core.plan.role": "EffectClass about fields",
     "ordain.core.plan.tool": """
-        DEFINITIONS HANDLER SHELL ToolDefinition ToolSource argument_faults definition_of handler_name
+        BUILT_IN DEFINITIONS HANDLER SHELL ToolDefinition ToolSource argument_faults definition_of handler_name
     """,
     "ordain.core.plan.value": "Instant PlanId RunId StepId",
     "ordain.core.policy.agent": "AGENT_PRESETS Agent VERBS",

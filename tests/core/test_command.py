@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts
 from ordain.core.plan.actions.command import RunCommand
@@ -27,6 +26,7 @@ from ordain.core.plan.command import (
 from ordain.core.plan.model import ForEach
 from ordain.core.plan.model import Parameter as PlanParameter
 from ordain.core.plan.template import Filled, fill
+from ordain.core.plan.tool import BUILT_IN
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings

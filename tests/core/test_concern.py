@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.approval.diff.concern import Concern, concerns
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.command import RunCommand
@@ -17,7 +16,7 @@ from ordain.core.plan.condition import Contract, LockHeld, NoCheck, PatternMatch
 from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Plan, Step
 from ordain.core.plan.role import ConcernKind, EffectClass
-from ordain.core.plan.tool import ToolDefinition, ToolParameter
+from ordain.core.plan.tool import BUILT_IN, ToolDefinition, ToolParameter
 from ordain.core.policy.settings import Settings
 from tests.build import plan, step
 from tests.core.test_difference import READ_FIRST

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.guard.call import (
     Call,
     CallStanding,
@@ -26,7 +25,7 @@ from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.model import NestedPlan, Plan
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import SHELL, ToolDefinition
+from ordain.core.plan.tool import BUILT_IN, SHELL, ToolDefinition
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import Settings
 from ordain.documents.reading import read

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.lineage.ask import given_up, waiting_for
 from ordain.core.lineage.decision import Question, decided, questions, still_asked
@@ -38,6 +37,7 @@ from ordain.core.plan.failure import (
     Skip,
 )
 from ordain.core.plan.model import ForEach, NestedPlan, Plan, Step
+from ordain.core.plan.tool import BUILT_IN
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.settings import Limits

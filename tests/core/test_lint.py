@@ -8,7 +8,6 @@ from msgspec.structs import force_setattr, replace
 
 from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.tools.cel import Cel
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.rules import RULES, WANT_ALL, lint
 from ordain.core.lint.survey import Facts, Survey, written
 from ordain.core.plan.actions.ask import Ask
@@ -39,7 +38,7 @@ from ordain.core.plan.condition import (
 from ordain.core.plan.failure import AskApproval, Continue, Escalate, Fallback, Recover, Replan, Retry, Skip
 from ordain.core.plan.model import Budget, ForEach, NestedPlan, Parameter, Plan
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.plan.tool import BUILT_IN, ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.settings import Settings
 from tests.build import plan, step

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.settings import list_problems, named_sources
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.plan.tool import BUILT_IN, ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.rule import CallRule, Example
 from ordain.core.policy.settings import Settings

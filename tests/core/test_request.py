@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts
 from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.tool import BUILT_IN
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings
 from ordain.core.policy.tier import Address, header_fault, read_address

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.lint.tool import known, operations
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import NestedPlan
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ARGUMENTS_MAX, DEPTH_MAX, ToolDefinition
+from ordain.core.plan.tool import ARGUMENTS_MAX, BUILT_IN, DEPTH_MAX, ToolDefinition
 from ordain.core.policy.scope import (
     call_problem,
     listed_in,

@@ -9,11 +9,10 @@ import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.approval.approval import Moment
 from ordain.core.plan.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import HANDLER, ToolDefinition, ToolSource, handler_name
+from ordain.core.plan.tool import BUILT_IN, HANDLER, ToolDefinition, ToolSource, handler_name
 from ordain.core.plan.value import Instant
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.sealing import RunEnvironment

@@ -17,6 +17,7 @@ from ordain.app.gate import Gate
 from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.signature import fingerprint
+from ordain.core.lineage.answer_command import answer_commands, asked_word, spelt_word
 from ordain.core.lineage.ask import Given, answer_bytes
 from ordain.core.lineage.decision import (
     Asked,
@@ -103,7 +104,7 @@ class Answers:
         if not meant:
             open_ = tuple(f"Open: {one.asking}" for one in asked)
             raise refuse("E_ANSWER_ITEM", f"No question{named} is open.", *open_, command="ordain status")
-        lines = [f"{one.asking} {_asked_word(one, word)}".strip() if word else one.asking for one in meant]
+        lines = [f"{one.asking} {asked_word(one, word)}".strip() if word else one.asking for one in meant]
         raise refuse("E_ANSWER_ITEM", f"{len(meant)} questions{named} are open. Name one:", *lines)
 
     def names_question(self, what: str) -> bool:
@@ -299,36 +300,7 @@ def _command(item: str, given: Given) -> str:
         spelt = json.dumps(given.value, ensure_ascii=False, separators=(",", ":"))
         spelt = spelt.encode(errors="backslashreplace").decode()  # as JSON spells what UTF-8 cannot
         words += ["--value", shlex.quote(spelt)]
-    return " ".join([*words, _word(given.word)] if given.word else words)
-
-
-def _word(word: str) -> str:
-    """A word as it stands in a command, where it could look like an option."""
-    return f"-- {shlex.quote(word)}" if word.startswith("-") else shlex.quote(word)
-
-
-def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
-    """The commands that answer a question and what each means: one for each choice and, where a value is wanted, one
-    with its place left open."""
-    asking = question.asking
-    ways = tuple((f"{asking} {_asked_word(question, choice.word)}", choice.meaning) for choice in question.choices)
-    match question.takes:
-        case "text":
-            return (f"{asking} TEXT", "your answer, a text"), *ways
-        case "json":
-            return (f"{asking} --value JSON", "your answer, a value that fits the schema"), *ways
-        case _:
-            return ways
-
-
-def _asked_word(question: Question, word: str) -> str:
-    """The word of a choice, with the place left open of what has to be said with it."""
-    return f"{CANNOT} -m WHY" if (question.kind, word) == ("task", CANNOT) else _word(word)
-
-
-def answer_commands(question: Question) -> tuple[str, ...]:
-    """The commands alone."""
-    return tuple(command for command, _ in answer_ways(question))
+    return " ".join([*words, spelt_word(given.word)] if given.word else words)
 
 
 def _asked(item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:

@@ -9,26 +9,25 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ordain.app.answers import Answers
-from ordain.app.approvals import Approvals
-from ordain.app.gate import Gate
 from ordain.app.plans import PlanVerbs
 from ordain.app.proposals import Proposals
 from ordain.app.refusals import Refusals
 from ordain.app.renamed import find_renamed
 from ordain.app.review import Reviews
-from ordain.app.run_control import RunControl
-from ordain.app.runs import RunVerbs
-from ordain.app.stop import Stops
-from ordain.app.templates import Templates
-from ordain.app.topics import Signals, Topics
 from ordain.app.workspace import WorkspaceView
 from ordain.ports.ports import Ports
 from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:
+    from ordain.app.answers import Answers
+    from ordain.app.approvals import Approvals
     from ordain.app.audits import Audits
+    from ordain.app.beyond import Beyond
     from ordain.app.guard import GuardedCalls
+    from ordain.app.runs import RunVerbs
+    from ordain.app.stop import Stops
+    from ordain.app.templates import Templates
+    from ordain.app.topics import Signals, Topics
 
 
 class App:
@@ -38,16 +37,44 @@ class App:
     def __init__(self, ports: Ports) -> None:
         self.ports, self._here = ports, Surroundings(ports)
         here = self._here
-        gate, reviews, self.refusals = Gate(here), Reviews(here), Refusals(here)
-        proposals = Proposals(here, reviews)
-        control = RunControl(here, gate, proposals)
+        reviews, self.refusals = Reviews(here), Refusals(here)
+        self._proposals = Proposals(here, reviews)
         self.workspace = WorkspaceView(here)
-        self.templates = Templates(here, reviews)
-        self.plans = PlanVerbs(here, proposals, control, self.refusals)
-        self.approvals = Approvals(here, gate, self.plans, self.refusals)
-        self.runs = RunVerbs(here, control, self.plans, self.refusals)
-        self.answers = Answers(here, gate, control.report)
-        self.signals, self.topics, self.stops = Signals(here), Topics(here), Stops(here)
+        self.plans = PlanVerbs(here, self._proposals, lambda run_id: self._beyond.control.report(run_id), self.refusals)
+
+    @cached_property
+    def _beyond(self) -> Beyond:
+        from ordain.app.beyond import Beyond  # whoever looks at a document starts sooner without
+
+        return Beyond(self._here, self._proposals, self.plans, self.refusals)
+
+    @property
+    def approvals(self) -> Approvals:
+        return self._beyond.approvals
+
+    @property
+    def runs(self) -> RunVerbs:
+        return self._beyond.runs
+
+    @property
+    def answers(self) -> Answers:
+        return self._beyond.answers
+
+    @property
+    def signals(self) -> Signals:
+        return self._beyond.signals
+
+    @property
+    def topics(self) -> Topics:
+        return self._beyond.topics
+
+    @property
+    def stops(self) -> Stops:
+        return self._beyond.stops
+
+    @property
+    def templates(self) -> Templates:
+        return self._beyond.templates
 
     @cached_property
     def guard(self) -> GuardedCalls:

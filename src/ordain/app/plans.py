@@ -7,27 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ordain.app.answers import answer_commands
 from ordain.app.proposals import Proposals
 from ordain.app.refusals import Refusals
 from ordain.app.renamed import warn_renamed
 from ordain.app.review import Params, plan_or_refuse
-from ordain.app.run_control import RunControl
 from ordain.app.workspace import WorkspaceView
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import Comparison, Side, difference
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.ledger.summary import PlanSummary
+from ordain.core.lineage.answer_command import answer_commands
 from ordain.core.lineage.lineage import PlanState, Stage
 from ordain.core.plan.canonical import plan_hash, plan_id, short_id
 from ordain.core.plan.model import Plan
-from ordain.core.plan.value import PlanId, StepId
+from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.policy.assignment import assignments
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits, sandbox_limits
@@ -39,6 +38,7 @@ from ordain.core.report.report import (
     PlanLine,
     Prepared,
     Review,
+    RunReport,
     ToldPrompt,
 )
 from ordain.core.report.risk import PlanRisk
@@ -67,8 +67,10 @@ RISKS_SHOWN_MAX = 20
 class PlanVerbs:
     """The plans of one workspace."""
 
-    def __init__(self, here: Surroundings, proposals: Proposals, control: RunControl, refusals: Refusals) -> None:
-        self._here, self._proposals, self._control, self._refusals = here, proposals, control, refusals
+    def __init__(
+        self, here: Surroundings, proposals: Proposals, report: Callable[[RunId], RunReport], refusals: Refusals
+    ) -> None:
+        self._here, self._proposals, self._report, self._refusals = here, proposals, report, refusals
         self._reviews, self._workspace = proposals.reviews, WorkspaceView(here)
         self.write_copy = proposals.write_copy
 
@@ -113,7 +115,7 @@ class PlanVerbs:
             stream,
             state,
             self._proposals.copy_drift(stream, state),
-            self._control.report(run_id) if run_id is not None else None,
+            self._report(run_id) if run_id is not None else None,
         )
 
     async def simulate_document(
@@ -244,7 +246,7 @@ class PlanVerbs:
         requires_approval, destructive, run, plan = True, 0, None, None
         word, feedback = str(status), state.rejections[-1].words() if state.rejections else None
         try:
-            run = self._control.report(state.open_run) if state.open_run is not None else None
+            run = self._report(state.open_run) if state.open_run is not None else None
             plan = self._records.plan(summary.stream) if status == Stage.PROPOSED else None
         except Refused as refused:  # one that can not be read hides no other
             if not is_unreadable(refused):
@@ -375,7 +377,7 @@ class PlanVerbs:
         """What somebody should know who chooses the agent of a task of a run, or of a stored plan and its newest run;
         without a name, of the first task that is not done."""
         review = None if names_run(ref) else self.review(ref)
-        report = self._control.report(self._records.find_run(ref)) if review is None else review.run
+        report = self._report(self._records.find_run(ref)) if review is None else review.run
         if report is not None and (review is None or report.plan_id == review.plan_id):
             state, identity, _ = self._records.run(report.run_id)
             standing = run_standing(state, identity, report, self._here.ports.toolbox.definitions())

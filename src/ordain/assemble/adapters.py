@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ordain.adapters.ledger.backup import FileArchive
 from ordain.adapters.ledger.database import Reserve
@@ -22,19 +23,24 @@ from ordain.adapters.state.keys import FileKeyring
 from ordain.adapters.state.note_shelf import FileNotes
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.adapters.state.stop_file import StopFiles
+from ordain.adapters.state.templates import shelved_templates
 from ordain.adapters.step_channel.channel import PipeDoors
+from ordain.adapters.step_channel.client import DoorClient
+from ordain.adapters.tools.python import Call, Handler, PythonHandlers
+from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
 from ordain.adapters.workspace.copies import WorkspaceCopies, WorkspaceStepLogs
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import LEDGER, state_paths
 from ordain.adapters.workspace.outline import DirectoryOutlines
 from ordain.adapters.workspace.protected_file import ProtectedFiles
-from ordain.ports.agent import Doors
+from ordain.ports.agent import Doors, StepDoor
 from ordain.ports.ledger import Archive, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.model import Models
 from ordain.ports.outline import Outlines
 from ordain.ports.process import Sandbox, Shell
-from ordain.ports.workspace import Copies, Protection, StepLogs
+from ordain.ports.tool import Handlers, Sources, Toolbox
+from ordain.ports.workspace import Copies, Protection, StepLogs, TemplateFile
 
 
 class Adapters:
@@ -52,6 +58,10 @@ class Adapters:
     def clients(directory: Callable[[], Path]) -> Clients:
         return FileClients(directory)
 
+    @staticmethod
+    def door() -> StepDoor:
+        return DoorClient(os.environ)
+
     def ledger(self) -> Ledger:
         return SqliteLedger.open(self._room() / LEDGER, reserve=Reserve(self._room() / "reserve"))
 
@@ -67,6 +77,18 @@ class Adapters:
 
     def shell(self) -> Shell:
         return BashShell(self._workspace, room=self._room, alone=self._alone)
+
+    def toolbox(self) -> Toolbox:
+        return built_in_tools(self._workspace, self._room)
+
+    def sources(self, functions: Sequence[Callable[..., Any]]) -> Sources:
+        return ToolSources(self._workspace, functions, alone=self._alone)
+
+    def handlers(self, functions: Mapping[str, Handler | Call] | None) -> Handlers:
+        return PythonHandlers(functions, self._workspace, alone=self._alone)
+
+    def templates(self) -> Sequence[TemplateFile]:
+        return shelved_templates(os.environ)
 
     def sandbox(self) -> Sandbox:
         return BubblewrapSandbox(self._workspace, *state_paths(), room=self._room, alone=self._alone)

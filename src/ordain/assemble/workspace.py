@@ -19,17 +19,15 @@ from ordain.adapters.state.directory import (
     state_path,
     workspace_directory,
 )
-from ordain.adapters.state.templates import shelved_templates
 from ordain.adapters.state.user_rules import confirm, is_confirmed, user_file
 from ordain.adapters.tools.cel import Cel
-from ordain.adapters.tools.python import Call, Handler, PythonHandlers
-from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
 from ordain.adapters.workspace.clock import RandomIds, WallClock
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import LEDGER, find_workspace, ledger_of, real_directory, state_paths
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.app.app import App
 from ordain.core.approval.approval import WorkspaceIdentity
+from ordain.core.plan.tool import BUILT_IN
 from ordain.core.run.event import WorkspaceOpened
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused, refuse
@@ -40,6 +38,7 @@ from ordain.ports.ports import Ports
 from ordain.records.records import WORKSPACE_STREAM, Records
 
 if TYPE_CHECKING:
+    from ordain.adapters.tools.python import Call, Handler
     from ordain.assemble.adapters import Adapters
 
 T = TypeVar("T")
@@ -94,13 +93,15 @@ def _open(
     def shelf() -> Path:
         return workspace_directory(state_directory(os.environ, workspace), workspace)
 
-    boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools, alone=alone)
+    boot_id = _boot_id()
 
     @cache
     def adapters() -> Adapters:
         return _adapters()(workspace, shelf, boot_id, alone=alone)
 
-    if taken := sources.registered().keys() & toolbox.definitions().keys():
+    nothing: dict[str, Any] = {"registered": dict}  # what lint asks of those that nobody gave anything
+    sources = _later(lambda: adapters().sources(tools), **({} if tools else nothing | {"close": lambda: None}))
+    if tools and (taken := sources.registered().keys() & BUILT_IN.keys()):
         raise ValueError(f"two tools are called {min(taken)}")
     ports = Ports(
         ledger=LedgerAccess(
@@ -113,8 +114,8 @@ def _open(
         protection=_later(lambda: adapters().protection()),
         expressions=Cel,
         shell=_later(lambda: adapters().shell()),
-        toolbox=toolbox,
-        handlers=PythonHandlers(handlers, workspace, alone=alone),
+        toolbox=_later(lambda: adapters().toolbox(), definitions=lambda: BUILT_IN),
+        handlers=_later(lambda: adapters().handlers(handlers), **({} if handlers else nothing)),
         sources=sources,
         agents=LocalAgents(workspace, agents),
         doors=_later(lambda: adapters().doors()),
@@ -134,7 +135,7 @@ def _open(
         sandbox=_later(lambda: adapters().sandbox()),
         models=_later(lambda: adapters().models()),
         outlines=_later(lambda: adapters().outlines()),
-        templates=lambda: shelved_templates(os.environ),
+        templates=lambda: adapters().templates(),
         weaknesses=weaknesses(),
         pid=os.getpid(),
         boot_id=boot_id,
@@ -179,9 +180,7 @@ def has_door() -> bool:
 def open_door() -> StepDoor:
     """The door of the step whose agent started this process, in a running event loop; raises Refused where there is
     none."""
-    from ordain.adapters.step_channel.client import DoorClient
-
-    return DoorClient(os.environ)
+    return _adapters().door()
 
 
 def every_workspace(*, terminal: bool = False) -> list[App]:
@@ -228,17 +227,23 @@ def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
 
 
 class _Later:
-    """An adapter that is made when it is first asked something."""
+    """An adapter that is made when it is first asked something that is not known before."""
 
-    def __init__(self, make: Callable[[], object]) -> None:
-        self._made = cache(make)
+    def __init__(self, make: Callable[[], object], known: Mapping[str, Callable[[], object]]) -> None:
+        self._make, self._known = make, known
+        self._made: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._made(), name)
+        if self._made is None:
+            if name in self._known:
+                return self._known[name]
+            self._made = self._make()
+        return getattr(self._made, name)
 
 
-def _later(make: Callable[[], T]) -> T:
-    return cast("T", _Later(make))
+def _later(make: Callable[[], T], **known: Callable[[], object]) -> T:
+    """`known` are the answers that need no adapter as long as there is none."""
+    return cast("T", _Later(make, known))
 
 
 def _adapters() -> type[Adapters]:

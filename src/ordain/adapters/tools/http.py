@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from ordain.adapters.process.spool import Spool
-from ordain.core.plan.role import EffectClass
-from ordain.core.plan.tool import ToolDefinition, ToolParameter
+from ordain.core.plan.tool import HTTP_REQUEST, ToolDefinition
 from ordain.core.policy.tier import Address, header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.ports.tool import ToolResult
@@ -32,26 +31,6 @@ REDIRECTS_MAX = 5
 _SAFE = ("GET", "HEAD")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {"User-Agent": "ordain", "Connection": "close"}
-
-DEFINITIONS = {
-    "http_request": ToolDefinition(
-        name="http_request",
-        description="Send an HTTP request; the result is the body of the answer.",
-        effect=EffectClass.OPAQUE,
-        parameters=(
-            ToolParameter(
-                name="method",
-                kind="string",
-                choices=(*_SAFE, "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
-                description="Default: GET.",
-            ),
-            ToolParameter(name="url", kind="url", required=True),
-            ToolParameter(name="headers", kind="headers"),
-            ToolParameter(name="body", kind="string", description="Sent as UTF-8."),
-            ToolParameter(name="status", kind="integer", description="The status that is wanted. Default: any 2xx."),
-        ),
-    )
-}
 
 
 class HttpTools:
@@ -68,7 +47,7 @@ class HttpTools:
         return ThreadPoolExecutor(CONCURRENCY_MAX, thread_name_prefix="http")
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
-        return DEFINITIONS
+        return {HTTP_REQUEST.name: HTTP_REQUEST}
 
     async def call(
         self,
@@ -81,7 +60,7 @@ class HttpTools:
     ) -> ToolResult:
         import asyncio  # most commands only look, and start faster without it
 
-        if tool not in DEFINITIONS:
+        if tool != HTTP_REQUEST.name:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         wire = _Wire()
         work = asyncio.get_running_loop().run_in_executor(self._threads, _call, wire, args, self._room)

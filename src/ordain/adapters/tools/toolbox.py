@@ -16,7 +16,7 @@ from ordain.adapters.process.outside import digest_of, lost_words, sealed, start
 from ordain.adapters.tools import file as file_tools
 from ordain.adapters.tools import http as http_tools
 from ordain.adapters.tools.python import PythonTools, module_in
-from ordain.core.plan.tool import COMMANDS, DEFINITIONS, ToolDefinition, ToolSource, argument_faults
+from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource, argument_faults
 from ordain.core.policy.program import WORKSPACE_WORD, sealed_modules
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.text.problem import Refused, closest, refuse
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 
 # --- Toolbox ---------------------------------------------------------------------------------------------------------
-
-BUILT_IN: Mapping[str, ToolDefinition] = {**COMMANDS, **DEFINITIONS, **http_tools.DEFINITIONS}
-"""The definitions of all tools that are built in."""
 
 
 class JoinedToolbox:

@@ -377,3 +377,27 @@ DEFINITIONS = {
         _tool("delete", _CHECKABLE, _DELETES, _DEEP, _RECURSIVE, atomic=True, destructive=True),
     )
 }
+
+# --- HTTP tool -------------------------------------------------------------------------------------------------------
+# `adapters/tools/http.py` carries it out.
+
+HTTP_REQUEST = ToolDefinition(
+    name="http_request",
+    description="Send an HTTP request; the result is the body of the answer.",
+    effect=EffectClass.OPAQUE,
+    parameters=(
+        ToolParameter(
+            name="method",
+            kind="string",
+            choices=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
+            description="Default: GET.",
+        ),
+        ToolParameter(name="url", kind="url", required=True),
+        ToolParameter(name="headers", kind="headers"),
+        ToolParameter(name="body", kind="string", description="Sent as UTF-8."),
+        ToolParameter(name="status", kind="integer", description="The status that is wanted. Default: any 2xx."),
+    ),
+)
+
+BUILT_IN: Mapping[str, ToolDefinition] = {**COMMANDS, **DEFINITIONS, HTTP_REQUEST.name: HTTP_REQUEST}
+"""The definitions of all tools that are built in."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, assert_never
 
 import msgspec
@@ -64,10 +63,10 @@ _BUDGET_TIME = compile_later(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t
 
 _SCALES = {None: 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _SPELLED_UNITS_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
-_PARTS: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], Fraction]], ...] = (
-    (_TOKENS, "tokens", lambda found: Fraction(found[1]) * _SCALES[found[2]]),
-    (_ATTEMPTS, "attempts", lambda found: Fraction(found[1])),
-    (_TIME, "wall_clock_ms", lambda found: Fraction(found[1]) * _SPELLED_UNITS_MS[found[2]]),
+_PARTS: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], int]], ...] = (
+    (_TOKENS, "tokens", lambda found: _SCALES[found[2]]),
+    (_ATTEMPTS, "attempts", lambda found: 1),
+    (_TIME, "wall_clock_ms", lambda found: _SPELLED_UNITS_MS[found[2]]),
 )
 _FORM = "Write any of `max 200k tokens`, `$1.50`, `20 minutes` and `40 attempts`, with commas between them."
 
@@ -105,18 +104,21 @@ def write_budget(budget: Budget) -> str | None:
 
 
 def _part(words: str) -> tuple[str, int | float] | None:
-    for form, name, amount in _PARTS:
+    for form, name, unit in _PARTS:
         if found := form.fullmatch(words):
-            return _whole(name, amount(found))
+            return _whole(name, found[1], unit(found))
     cost, duration = _COST.fullmatch(words), _BUDGET_TIME.fullmatch(words)
     if cost:
         return "cost_usd", float(cost[1])
     duration_ms = read_duration(duration[1]) if duration else None
-    return None if duration_ms is None else _whole("wall_clock_ms", Fraction(duration_ms))
+    return None if duration_ms is None else _whole("wall_clock_ms", str(duration_ms), 1)
 
 
-def _whole(name: str, number: Fraction) -> tuple[str, int] | None:
-    return (name, int(number)) if number.denominator == 1 and 0 < number <= INTEGER_MAX else None
+def _whole(name: str, said: str, unit: int) -> tuple[str, int] | None:
+    """What so many of a unit are, exactly; None where that is no whole number or too large."""
+    before, _, after = said.partition(".")
+    number, rest = divmod(int(before + after) * unit, 10 ** len(after))
+    return (name, number) if rest == 0 and 0 < number <= INTEGER_MAX else None
 
 
 def _tokens(count: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 
 from ordain.core.plan.actions.tool import CallTool
@@ -55,5 +54,7 @@ def _diff(action: CallTool, before: Before) -> tuple[str, ...]:
     after = now.replace(old, new) if len(texts) == 2 else new
     if now.endswith("\n") and after.endswith("\n"):  # else a last line feed that comes or goes stays visible
         now, after = now[:-1], after[:-1]
-    lines = list(difflib.unified_diff(now.split("\n"), after.split("\n"), n=2, lineterm=""))[2:]
+    from difflib import unified_diff  # few plans edit a file
+
+    lines = list(unified_diff(now.split("\n"), after.split("\n"), n=2, lineterm=""))[2:]
     return (*lines[:LINES_MAX], CUT) if len(lines) > LINES_MAX else tuple(lines)

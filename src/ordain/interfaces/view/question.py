@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ordain.app.answers import answer_ways
+from ordain.core.lineage.answer_command import answer_ways
 from ordain.core.lineage.decision import Asked, Choice, Question
 from ordain.core.plan.value import Instant
 from ordain.core.plan.words import write_failure

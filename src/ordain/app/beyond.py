@@ -1,0 +1,27 @@
+"""The verbs beyond looking at documents and plans, made together when the first of them is asked for."""
+
+from __future__ import annotations
+
+from ordain.app.answers import Answers
+from ordain.app.approvals import Approvals
+from ordain.app.gate import Gate
+from ordain.app.plans import PlanVerbs
+from ordain.app.proposals import Proposals
+from ordain.app.refusals import Refusals
+from ordain.app.run_control import RunControl
+from ordain.app.runs import RunVerbs
+from ordain.app.stop import Stops
+from ordain.app.templates import Templates
+from ordain.app.topics import Signals, Topics
+from ordain.records.surroundings import Surroundings
+
+
+class Beyond:
+    def __init__(self, here: Surroundings, proposals: Proposals, plans: PlanVerbs, refusals: Refusals) -> None:
+        gate = Gate(here)
+        self.control = RunControl(here, gate, proposals)
+        self.approvals = Approvals(here, gate, plans, refusals)
+        self.runs = RunVerbs(here, self.control, plans, refusals)
+        self.answers = Answers(here, gate, self.control.report)
+        self.signals, self.topics, self.stops = Signals(here), Topics(here), Stops(here)
+        self.templates = Templates(here, proposals.reviews)
