@@ -85,7 +85,7 @@ def test_code_that_calls_itself_anything_but_a_terminal_approves_nothing(workspa
             asyncio.run(app.approvals.approve(plan, Principal(name="kim", channel=channel)))
         assert caught.value.problems[0].code == "E_APPROVAL_CHANNEL"
         asyncio.run(app.close())
-    assert {channel for channel, _, _ in tried(workspace)} == {"script", "library", "robot", "mcp", "hook"}
+    assert {channel for channel, _, _ in tried(workspace)} == {"script", "library", "robot", "mcp", "hook", "planner"}
 
 
 @pytest.mark.part(of=2)

@@ -56,7 +56,7 @@ def timeless(text: str) -> str:
 
 def test_a_word_that_is_no_command_gets_the_one_that_was_meant(workspace: Workspace) -> None:
     for words, meant in (
-        (["plan", "x"], "prepare"),
+        (["propose", "x"], "prepare"),
         (["ls"], "list"),
         (["aply", "x"], "apply"),
         (["hlep"], "help"),
@@ -66,7 +66,7 @@ def test_a_word_that_is_no_command_gets_the_one_that_was_meant(workspace: Worksp
     ):
         done = workspace.ordain(*words)
         assert (done.status, f"Did you mean `{meant}`?" in done.err) == (REFUSED, True), words
-    assert "`prepare`" in refused(workspace.ordain("robot", "plan"), "E_USAGE")["error"]["message"]
+    assert "`prepare`" in refused(workspace.ordain("robot", "propose"), "E_USAGE")["error"]["message"]
 
 
 def test_explain_knows_words_as_well_as_codes(workspace: Workspace) -> None:

@@ -297,6 +297,15 @@ def test_json_fmt(workspace: Workspace):
     refused(workspace.ordain("fmt", "--json", "missing.plan.md"), "E_DOC_NOT_FOUND")
 
 
+def test_json_plan(workspace: Workspace):
+    refused(workspace.ordain("plan", "--json", "raise the version"), "E_PLANNER_NONE")
+    refused(workspace.ordain("plan", "--json"), "E_PLANNER_GOAL")
+    workspace.write("taken.plan.md", "")
+    refused(workspace.ordain("plan", "--json", "x", "-o", "taken.plan.md"), "E_OUTPUT")
+    refused(workspace.ordain("plan", "--json", "x", "--budget", "much"), "E_USAGE")
+    refused(workspace.ordain("plan", "--json", "x", "--revise", "plan:00000000"), "E_PLAN_NOT_FOUND")
+
+
 def test_json_schema(workspace: Workspace):
     data = answered(workspace.ordain("schema", "--json", "plan"))
     assert data == json.loads(workspace.ordain("schema", "plan").out)

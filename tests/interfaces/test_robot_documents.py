@@ -22,7 +22,7 @@ from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import SMALL, Workspace, run_id
 from tests.patience import eventually
-from tests.words import RESULTS, main, verbs_in
+from tests.words import RESULTS, main, schema_name, verbs_in
 
 FINE, FAILED, REFUSED, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -55,7 +55,7 @@ def test_there_is_no_golden_document_of_nothing():
 
 def test_the_names_of_schemas(workspace: Workspace):
     names = answered(workspace.ordain("robot", "schema", "--list"))["schemas"]
-    assert names == ["plan", "envelope", "event", *RESULTS]
+    assert names == ["plan", "envelope", "event", *map(schema_name, RESULTS)]
     assert workspace.ordain("schema", "--list").out.splitlines() == names
     assert json.loads(workspace.ordain("schema").out) == json.loads(workspace.ordain("schema", "plan").out)
     document = refused(workspace.ordain("robot", "schema", "audit", "verfy"), "E_SCHEMA_UNKNOWN")

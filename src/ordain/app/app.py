@@ -35,8 +35,9 @@ class App:
     verb that needs it."""
 
     def __init__(self, ports: Ports) -> None:
-        self.ports, self._here = ports, Surroundings(ports)
-        here = self._here
+        self.ports = ports
+        here = self.here = Surroundings(ports)
+        """What every verb looks at."""
         reviews, self.refusals = Reviews(here), Refusals(here)
         self._proposals = Proposals(here, reviews)
         self.workspace = WorkspaceView(here)
@@ -46,7 +47,7 @@ class App:
     def _beyond(self) -> Beyond:
         from ordain.app.beyond import Beyond  # whoever looks at a document starts sooner without
 
-        return Beyond(self._here, self._proposals, self.plans, self.refusals)
+        return Beyond(self.here, self._proposals, self.plans, self.refusals)
 
     @property
     def approvals(self) -> Approvals:
@@ -81,14 +82,14 @@ class App:
         """What becomes of agents' calls outside of any run."""
         from ordain.app.guard import GuardedCalls  # only what stands between agents and their tools asks
 
-        return GuardedCalls(self._here)
+        return GuardedCalls(self.here)
 
     @property
     def audits(self) -> Audits:
         """The verbs about the ledger as a whole."""
         from ordain.app.audits import Audits  # few commands look at all of it
 
-        return Audits(self._here, self.plans.write_copies)
+        return Audits(self.here, self.plans.write_copies)
 
     async def close(self) -> None:
         self.ports.sources.close()

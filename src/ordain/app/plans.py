@@ -43,8 +43,10 @@ from ordain.core.report.report import (
 )
 from ordain.core.report.risk import PlanRisk
 from ordain.core.run.event import Recorded
+from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Refused, Severity, refuse
+from ordain.documents.document import Document
 from ordain.records.records import (
     WORKSPACE_STREAM,
     Records,
@@ -313,13 +315,25 @@ class PlanVerbs:
             return self._records.run_events(self._records.find_run(ref))
         return self._records.lineage_events(self._records.find_plan(ref))
 
-    async def prepare(self, data: bytes, file: str | None, by: Principal, params: Params = ()) -> Prepared:
+    async def prepare(
+        self,
+        data: bytes,
+        file: str | None,
+        by: Principal,
+        params: Params = (),
+        origin: PlanOrigin | None = None,
+    ) -> Prepared:
         """Check a document and store its plan's bytes; what was stored is what can be approved and run.
 
-        `params` are the values of a template's parameters, as they were typed.
+        `params` are the values of a template's parameters, as they were typed; `origin` says how a plan came to be
+        that a planner wrote.
         """
         async with self._refusals.recording("prepare", file or "", by):
-            return await self._proposals.prepare(data, file, by, params)
+            return await self._proposals.prepare(data, file, by, params, origin)
+
+    def judge(self, data: bytes) -> tuple[Document, tuple[Problem, ...]]:
+        """A document without a name, and everything that is wrong with it or keeps it from being proposed."""
+        return self._proposals.judge(data)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code; a template takes the defaults of its parameters."""
@@ -327,11 +341,17 @@ class PlanVerbs:
             return await self._proposals.prepare_plan(plan, by)
 
     async def revise(
-        self, ref: str, by: Principal, data: bytes | None = None, file: str | None = None, params: Params = ()
+        self,
+        ref: str,
+        by: Principal,
+        data: bytes | None = None,
+        file: str | None = None,
+        params: Params = (),
+        origin: PlanOrigin | None = None,
     ) -> Prepared:
         """Replace a plan by another one of the same lineage: from a document, or from its own, edited since."""
         async with self._refusals.asked_for("revise", ref, by):
-            return await self._proposals.revise(ref, by, data, file, params)
+            return await self._proposals.revise(ref, by, data, file, params, origin)
 
     async def reject(
         self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str] | None = None

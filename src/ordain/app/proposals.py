@@ -6,13 +6,13 @@ stood when it was made, with who decided and through which channel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
 import msgspec
 
-from ordain.app.review import Params, Reviews, plan_or_refuse
+from ordain.app.review import Params, Reviews, placed, plan_or_refuse
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
 from ordain.core.ledger.summary import PlanSummary
@@ -26,8 +26,9 @@ from ordain.core.policy.settings import Settings
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Prepared
 from ordain.core.run.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
+from ordain.core.run.origin import PlanOrigin
 from ordain.core.text.limit import HOUR_MS
-from ordain.core.text.problem import Place, Problem, Refused, closest, refuse
+from ordain.core.text.problem import Place, Problem, Refused, Severity, closest, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.document import Document
 from ordain.documents.reading import read
@@ -69,7 +70,14 @@ class Proposals:
 
     # --- Proposing -------------------------------------------------------------------------------------------------
 
-    async def prepare(self, data: bytes, file: str | None, by: Principal, params: Params = ()) -> Prepared:
+    async def prepare(
+        self,
+        data: bytes,
+        file: str | None,
+        by: Principal,
+        params: Params = (),
+        origin: PlanOrigin | None = None,
+    ) -> Prepared:
         """Check a document and store its plan's bytes.
 
         The plan of a document that was prepared before, and not carried out yet, is a revision of that one. Values for
@@ -78,7 +86,7 @@ class Proposals:
         document, problems = self.reviews.lint(data, file, params, storing=True)
         plan = plan_or_refuse(document, problems)
         stream = None if params or file is None else self._revised(file)
-        return await self._prepare(plan, by, file, sha256(data), problems, stream)
+        return await self._prepare(plan, by, file, sha256(data), problems, stream, origin)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code; a template takes the defaults of its parameters."""
@@ -89,7 +97,15 @@ class Proposals:
         plan_or_refuse(Document(plan=filled.plan, problems=()), problems)
         return await self._prepare(filled.plan, by, None, None, problems, None)
 
-    async def revise(self, ref: str, by: Principal, data: bytes | None, file: str | None, params: Params) -> Prepared:
+    async def revise(
+        self,
+        ref: str,
+        by: Principal,
+        data: bytes | None,
+        file: str | None,
+        params: Params,
+        origin: PlanOrigin | None = None,
+    ) -> Prepared:
         """Replace a plan by another one of the same lineage: from a document, or from the plan's own, edited since."""
         stream = self._here.records.find_plan(ref)
         state = self._here.records.lineage(stream)
@@ -106,7 +122,24 @@ class Proposals:
         if known not in (None, stream):
             detail = f"This very plan is known as {lineage_id(known or '')} already; a plan belongs to one lineage."
             raise refuse("E_PLAN_EXISTS", detail, command=f"ordain show {short_id(plan_id(plan))}")
-        return await self._prepare(plan, by, file, sha256(data) if file is not None else None, problems, stream)
+        digest = sha256(data) if file is not None else None
+        return await self._prepare(plan, by, file, digest, problems, stream, origin)
+
+    def judge(self, data: bytes) -> tuple[Document, tuple[Problem, ...]]:
+        """Everything that keeps a document from being proposed as it stands, and all it is warned of; nothing is
+        stored."""
+        document, problems = self.reviews.lint(data, None, (), storing=True)
+        if document.plan is not None and all(one.severity is Severity.WARNING for one in problems):
+            problems += tuple(placed(self._unfit(document.plan, self._here.held()), document, None))
+        return document, problems
+
+    def _unfit(self, plan: Plan, here: Surroundings) -> Sequence[Problem]:
+        """Why a plan that lint lets pass cannot be proposed here."""
+        settings = here.snapshot.settings
+        unheld = self.reviews.not_yet(plan) or unheld_problems(
+            tier_of(plan, settings.tier), here.kept_agents(plan, settings)
+        )
+        return unheld or here.rule(plan, settings).denied or _secrets_of(reread_plan(plan), here.redactor())
 
     def _revised(self, file: str) -> str | None:
         """The lineage that a document's plan is a revision of, if it is one."""
@@ -127,21 +160,15 @@ class Proposals:
         digest: str | None,
         notices: tuple[Problem, ...],
         revised: str | None,
+        origin: PlanOrigin | None = None,
     ) -> Prepared:
         here = self._here.held()
         settings, before = here.snapshot.settings, here.snapshot.notices
-        tier = tier_of(plan, settings.tier)
-        if later := self.reviews.not_yet(plan):
-            raise Refused(later)
-        if unheld := unheld_problems(tier, here.kept_agents(plan, settings)):
-            raise Refused(unheld)
+        if unfit := self._unfit(plan, here):
+            raise Refused(unfit)
         # Said now or never: with its first plan a moved directory gets a record of its own.
         notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
-        ruling = here.rule(plan, settings)
-        if ruling.denied:
-            raise Refused(ruling.denied)
         plan = reread_plan(plan)  # what is appended stays, so it must be readable
-        _refuse_secrets(plan, here.redactor())
         await here.identity()
         await self.expire_overdue()
         identity, now = plan_id(plan), here.now()
@@ -165,6 +192,7 @@ class Proposals:
                 revises=state.plan_id if state.plan_id not in ("", identity) else None,
                 environment=here.environment(plan, settings),
                 preparation=preparation,
+                origin=origin,
             )
 
         state = await here.records.decide(stream, proposed, now)
@@ -429,10 +457,10 @@ def _same_agent(proposer: Principal | None, by: Principal) -> bool:
     return proposer is not None and not proposer.person and proposer.name == by.name
 
 
-def _refuse_secrets(plan: Plan, redactor: Redactor) -> None:
-    """Raise Refused where something of a plan would have to be hidden: whoever approves it must see all of it."""
+def _secrets_of(plan: Plan, redactor: Redactor) -> Sequence[Problem]:
+    """What of a plan would have to be hidden: whoever approves it must see all of it."""
     if redactor.data(canonical_bytes(plan)) == canonical_bytes(plan):
-        return
+        return ()
     parts = [(f"Step {number}", Place(step=step.id), step) for number, step in enumerate(plan.steps, 1)]
     around = msgspec.structs.replace(plan, steps=())
     found = [
@@ -445,4 +473,4 @@ def _refuse_secrets(plan: Plan, redactor: Redactor) -> None:
         for who, where, part in (*parts, ("The plan", None, around))
         if redactor.data(canonical_bytes(part)) != canonical_bytes(part)
     ]
-    raise Refused(found or [Problem(code="E_PLAN_SECRET", detail="The plan holds a secret that is known here.")])
+    return found or [Problem(code="E_PLAN_SECRET", detail="The plan holds a secret that is known here.")]

@@ -12,7 +12,7 @@ from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.words import read_duration, read_failure
 from ordain.core.policy.agent import KINDS
-from ordain.core.policy.model_choice import base_url_fault
+from ordain.core.policy.model_choice import MODEL_WORDS, base_url_fault, model_fault
 from ordain.core.policy.tier import header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.core.text.path import OFF_LIMITS, path_fault, pattern_fault
@@ -82,6 +82,11 @@ def _texts(fits: Callable[[str], object], words: str, fault: Callable[[str], str
     return read
 
 
+def nothing_or(reader: Reader) -> Reader:
+    """The same reader, but that an empty text stands for nothing."""
+    return lambda value: "" if value == "" else reader(value)
+
+
 # --- Readers ---------------------------------------------------------------------------------------------------------
 
 read_text = reads(lambda value: isinstance(value, str) and value, "must be a text")
@@ -100,6 +105,8 @@ read_server_address = reads(
     lambda value: isinstance(value, str) and read_address(value) is not None,
     'must be an address such as "https://tools.example/mcp", with no password and no `#`',
 )
+read_rounds = _number(0, 10)
+read_sentences = _texts(lambda one: one.strip(), 'must be a list of sentences, such as ["Leave vendor/ alone."]')
 read_folder = reads(
     # `.ordain` is off limits to plans; these copies are ours.
     lambda value: isinstance(value, str) and value and not path_fault(value.removeprefix(".ordain/"), writes=True),
@@ -154,6 +161,12 @@ read_base_url = reads(
     'must be an address such as "https://models.example/v1", with no password and no `#`',
 )
 read_patterns = _texts(lambda _: True, 'must be a list of patterns of paths, such as [".github/**"]', _control_fault)
+
+
+def read_model(value: Any) -> str:
+    if (fault := model_fault(value) if isinstance(value, str) else f"must be one of {MODEL_WORDS}") is not None:
+        raise Wrong(fault)
+    return str(value)
 
 
 def read_milliseconds(value: Any) -> int:

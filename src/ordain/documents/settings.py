@@ -35,6 +35,7 @@ from ordain.documents.setting_value import (
     glob_fault,
     home_fault,
     names_like,
+    nothing_or,
     one_of,
     read_base_url,
     read_by_kind,
@@ -50,11 +51,14 @@ from ordain.documents.setting_value import (
     read_headers,
     read_mebibytes,
     read_milliseconds,
+    read_model,
     read_name_or_nothing,
     read_opened,
     read_patterns,
     read_policy,
     read_processes,
+    read_rounds,
+    read_sentences,
     read_server_address,
     read_some_mebibytes,
     read_template,
@@ -369,6 +373,15 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "memory_mib": ("sandbox_memory_mib", read_mebibytes),
         "tmp_mib": ("sandbox_tmp_mib", read_some_mebibytes),
     },
+    "planner": {
+        "agent": ("planner_agent", read_name_or_nothing),
+        "model": ("planner_model", nothing_or(read_model)),
+        "base_url": ("planner_base_url", nothing_or(read_base_url)),
+        "key_env": ("planner_key_env", nothing_or(read_variable)),
+        "key_header": ("planner_key_header", nothing_or(one_of(KEY_HEADERS))),
+        "max_rounds": ("planner_max_rounds", read_rounds),
+        "constraints": ("planner_constraints", read_sentences),
+    },
     "control": {"files": ("control", read_patterns)},
     "notify": {"command": ("notify", lambda value: read_command(value) if value != [] else ())},
     "secrets": {"env": ("secret_env", names_like(glob_fault)), "files": ("secret_files", files_like())},
@@ -420,11 +433,22 @@ def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]
     by_kind = tree["run"].get("agent_for") if isinstance(tree.get("run"), dict) else None
     given = by_kind.items() if isinstance(by_kind, dict) else ()
     named = {"run.agent": settings.agent, **{f"run.agent_for.{kind}": one for kind, one in given}}
+    named["planner.agent"] = settings.planner_agent
     for key, name in named.items():
         if isinstance(name, str) and NAME.fullmatch(name) and name not in settings.agents:
             hints = closest(name, settings.agents)
             problems.append(_problem(f"{key} names `{name}`, and there is no such agent", *hints))
+    problems += map(_problem, _planner_faults(settings))
     return settings, tuple(problems)
+
+
+def _planner_faults(settings: Settings) -> Iterator[str]:
+    """What of the planner's section does not go together."""
+    if settings.planner_agent and settings.planner_model:
+        yield "planner has both `agent` and `model`; one of them plans"
+    for key in ("base_url", "key_env", "key_header"):
+        if getattr(settings, f"planner_{key}") and not settings.planner_model:
+            yield f"planner.{key} says something about a model, and planner.model names none"
 
 
 def keys_set(data: bytes) -> frozenset[str]:

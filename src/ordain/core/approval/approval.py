@@ -35,6 +35,8 @@ class Channel(StrEnum):
     ROBOT = "robot"
     MCP = "mcp"
     HOOK = "hook"
+    PLANNER = "planner"
+    """A planner that a person, a script or a robot set to work: a model or an agent, which holds nothing."""
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

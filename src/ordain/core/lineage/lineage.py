@@ -32,6 +32,7 @@ from ordain.core.run.event import (
     RunStarted,
     StopAsked,
 )
+from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import DecisionGiven
 
@@ -141,6 +142,8 @@ class PlanState(msgspec.Struct):
     document: str | None = None
     document_sha256: str | None = None
     proposer: Principal | None = None
+    origin: PlanOrigin | None = None
+    """How the newest revision came to be, where a planner wrote it."""
     prepared_by: dict[PlanId, tuple[str, ...]] = {}
     """The names of all who ever prepared each plan: preparing it again in another name does not change who did."""
     opened_at: Instant = Instant(0)
@@ -307,6 +310,7 @@ def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
         state.opened_at = at
     if not again:
         _end_all(state, "superseded")  # before the newest revision becomes another one
+    state.origin = event.origin or (state.origin if again else None)
     if event.by.person:
         state.rejections = ()
     state.plan_id, state.title = event.plan_id, msgspec.json.decode(event.plan, type=_Titled).title

@@ -401,3 +401,15 @@ HTTP_REQUEST = ToolDefinition(
 
 BUILT_IN: Mapping[str, ToolDefinition] = {**COMMANDS, **DEFINITIONS, HTTP_REQUEST.name: HTTP_REQUEST}
 """The definitions of all tools that are built in."""
+
+
+def inventory_line(tool: ToolDefinition) -> str:
+    """A tool in the inventory that planners get: its arguments, its effect and what it does, on one line."""
+    names = ", ".join(name if required else f"{name}?" for name, required in argument_names(tool))
+    harm = ", destructive" if tool.destructive else ""
+    return f"{tool.name}({names}) [{tool.effect.value}{harm}]: {first_paragraph(tool.description)}"
+
+
+def first_paragraph(description: str) -> str:
+    """What a tool does, in one line: the first paragraph about it."""
+    return " ".join(description.strip().partition("\n\n")[0].split())

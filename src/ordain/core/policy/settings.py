@@ -10,6 +10,7 @@ from ordain.core.plan.failure import Abort, FailurePolicy
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.fact import SHELL_READS, LineFacts
+from ordain.core.policy.model_choice import ModelAccess, model_access
 from ordain.core.policy.rule import RULE, CallRule
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
@@ -159,6 +160,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Files that hold secrets."""
     sources: Mapping[str, ToolSource] = {}
     """Where tools come from that are not built in, by the names that plans call them by."""
+    planner_agent: str = ""
+    """Who writes plans for `ordain plan`: an agent; or, in its place, a model that is spoken to directly."""
+    planner_model: str = ""
+    """`PROVIDER:NAME` (`core/policy/model_choice.py`)."""
+    planner_base_url: str = ""
+    planner_key_env: str = ""
+    """The variable that holds the key; empty: the provider's usual one."""
+    planner_key_header: str = ""
+    planner_max_rounds: int = 3
+    """How often a plan with problems is sent back to the planner."""
+    planner_constraints: tuple[str, ...] = ()
+    """What every plan has to keep to, in words."""
+
+
+def planner_access(settings: Settings) -> ModelAccess | None:
+    """How the model that plans is reached; None where none is named."""
+    if not settings.planner_model:
+        return None
+    return model_access(
+        settings.planner_model,
+        base_url=settings.planner_base_url,
+        key_env=settings.planner_key_env,
+        key_header=settings.planner_key_header,
+    )
 
 
 def reader_of_lines(settings: Settings) -> Callable[[str], LineFacts] | None:
@@ -230,7 +255,9 @@ def secret_variables(settings: Settings) -> tuple[str, ...]:
 
 def _keys_of_models(settings: Settings) -> set[str]:
     """The variables that hold the keys of models: secrets, whatever they are called."""
-    return {agent.key_env for agent in settings.agents.values() if agent.key_env}
+    planner = planner_access(settings)
+    keys = {agent.key_env for agent in settings.agents.values() if agent.key_env}
+    return keys | ({planner.key_env} if planner is not None and planner.key_env else set())
 
 
 def is_secret_variable(name: str, settings: Settings) -> bool:

@@ -20,6 +20,7 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
+from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.step_event import DecisionGiven, Fact, StepEvent
 
 # --- Workspace stream --------------------------------------------------------------------------------------------
@@ -103,6 +104,8 @@ class PlanPrepared(Fact, frozen=True, tag="plan_prepared"):
     """What a run gets that needs no approval."""
     preparation: str = ""
     """The id of this preparation, which starts one run; versions before 0.2 wrote none."""
+    origin: PlanOrigin | None = None
+    """How it came to be, where a planner of ours wrote it."""
 
 
 class PlanRejected(Fact, frozen=True, tag="plan_rejected"):

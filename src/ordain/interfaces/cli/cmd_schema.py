@@ -18,7 +18,15 @@ from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import closest, refuse
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from ordain.interfaces.cli.session import FINE, Session, command
-from ordain.interfaces.robot.schema import DRAFT, RESULTS, answer_schema, envelope_schema, event_schema, tidy
+from ordain.interfaces.robot.schema import (
+    DRAFT,
+    RESULTS,
+    answer_schema,
+    envelope_schema,
+    event_schema,
+    schema_name,
+    tidy,
+)
 from ordain.interfaces.view.result import SchemaNames
 
 _ONE_LINE = {"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"}
@@ -49,12 +57,13 @@ _BESIDE: dict[str, Any] = {
 @click.option("--list", "names", is_flag=True, help="The names of all schemas.")
 def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
     """Print a JSON Schema: `plan` (the default) is a plan document in JSON or YAML, `envelope` what every verb answers,
-    `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers.
+    `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers (`plan answer` is
+    that of `ordain plan`).
 
     Example: ordain schema audit verify
     """
     makers = {"plan": plan_schema, "envelope": envelope_schema, "event": event_schema}
-    makers |= {verb: functools.partial(answer_schema, verb) for verb in RESULTS}
+    makers |= {schema_name(verb): functools.partial(answer_schema, verb) for verb in RESULTS}
     if names:
         return session.show(SchemaNames(schemas=tuple(makers)), makers, next_=["ordain schema envelope"])
     name = " ".join(words) or "plan"

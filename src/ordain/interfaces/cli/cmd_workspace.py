@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from ordain import __version__
+from ordain.core.plan.tool import first_paragraph, inventory_line
 from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
 from ordain.core.policy.settings import Settings
@@ -18,15 +19,15 @@ from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
+from ordain.documents.skill import is_skill, skill_text
 from ordain.interfaces.cli.configuration import settings_template
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command
-from ordain.interfaces.skill import is_skill, skill_text
 from ordain.interfaces.view.agent import roster_lines
 from ordain.interfaces.view.problem import glossary_entry, glossary_words, page_result, plain_text, problem_pages
 from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue, SkillResult
 from ordain.interfaces.view.text import visible
-from ordain.interfaces.view.tool import AgentsResult, inventory_lines, summary, tools_result
+from ordain.interfaces.view.tool import AgentsResult, tools_result
 
 
 @command()
@@ -110,13 +111,16 @@ def tools(session: Session, text: bool) -> int:
     found, notices = session.app.workspace.tools()
     result = tools_result(found.values())
     if text:
-        return session.show(result, map(visible, inventory_lines(result)), notices=notices)
+        return session.show(result, map(visible, map(inventory_line, found.values())), notices=notices)
     width = max(len(tool.name) for tool in result.tools)
     lines = []
     for tool in result.tools:
         effect = session.style.warn(f"{tool.effect}, destructive") if tool.destructive else tool.effect
         source = session.style.dim(visible(tool.source))
-        lines += [f"{visible(tool.name):<{width}}  {effect}  {source}", f"  {visible(summary(tool))}"]
+        lines += [
+            f"{visible(tool.name):<{width}}  {effect}  {source}",
+            f"  {visible(first_paragraph(tool.description))}",
+        ]
     return session.show(result, lines, notices=notices)
 
 

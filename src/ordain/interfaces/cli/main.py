@@ -37,6 +37,7 @@ _GROUPS: Sections = {
     },
     "Plans": {
         "new": ("cmd_new", "Make a document of a template. Alone, list the templates."),
+        "plan": ("cmd_plan", "Plan for a goal: have the configured planner write a plan, and propose it."),
         "list": ("cmd_proposal", "List the plans of this workspace."),
         "revise": ("cmd_proposal", "Replace a plan with a new version of it."),
         "reject": ("cmd_proposal", "Reject a plan and say what should change."),
@@ -79,7 +80,7 @@ _GROUPS: Sections = {
 SYNONYMS = {"apply": "run", "validate": "lint"}
 """Other names of commands, for people who come from other programs."""
 _GUESSED = {
-    **dict.fromkeys(("plan", "propose", "submit"), "prepare"),
+    **dict.fromkeys(("propose", "submit"), "prepare"),
     **dict.fromkeys(("create", "template", "templates"), "new"),
     **dict.fromkeys(("execute", "exec"), "run"),
     **dict.fromkeys(("check", "verify", "test"), "lint"),
@@ -93,6 +94,7 @@ _GUESSED = {
     **dict.fromkeys(("deny", "decline"), "reject"),
     **dict.fromkeys(("edit", "amend", "update"), "revise"),
     **dict.fromkeys(("retry", "redo"), "rerun"),
+    "generate": "plan",
     "dry-run": "simulate",
     "format": "fmt",
     "settings": "config",

@@ -42,7 +42,7 @@ from ordain.interfaces.view.text import visible
 
 FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
 
-_WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
+_WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLANNER_ASKS", "E_PLAN_APPROVAL_MISSING")
 
 _DOCUMENT_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
 _STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")

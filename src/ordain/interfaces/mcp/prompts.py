@@ -13,24 +13,23 @@ import msgspec
 
 from ordain.app.app import App
 from ordain.core.plan.canonical import short_id
+from ordain.core.plan.tool import inventory_line
 from ordain.core.plan.value import StepId
-from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
-from ordain.core.policy.settings import Settings
 from ordain.core.report.report import Review, RunReport
 from ordain.core.run.step_event import StepState
 from ordain.core.text.redaction import Redactor
 from ordain.documents.markdown.table import fence
 from ordain.documents.markdown.writer import write_markdown
+from ordain.documents.skill import skill_body, skill_sections
 from ordain.interfaces.mcp.surface import Argument, ClientCall, Prompt
 from ordain.interfaces.mcp.texts import mcp_texts, prompt_text
-from ordain.interfaces.skill import skill_body, skill_sections
 from ordain.interfaces.view.next_command import after_run
 from ordain.interfaces.view.problem import problem_pages
 from ordain.interfaces.view.question import brief_lines
 from ordain.interfaces.view.run import Style
 from ordain.interfaces.view.text import visible
-from ordain.interfaces.view.tool import inventory_lines, tools_result
+from ordain.planner.brief import setting_lines
 from ordain.records.records import lineage_id
 
 QUOTED_MAX = 100_000
@@ -72,23 +71,10 @@ async def _write_plan(call: ClientCall, given: Mapping[str, str]) -> str:
         "write-plan",
         task=quoted(redactor, given["task"]),
         skill=skill_sections("When to plan", "Writing a plan", "Writing a contract"),
-        tools=quoted(redactor, "\n".join(inventory_lines(tools_result(tools.values())))),
+        tools=quoted(redactor, "\n".join(map(inventory_line, tools.values()))),
         agents=quoted(redactor, "\n".join(agents) or "none"),
-        settings=quoted(redactor, "\n".join(_setting_lines(settings))),
+        settings=quoted(redactor, "\n".join(setting_lines(settings))),
     )
-
-
-def _setting_lines(settings: Settings) -> list[str]:
-    return [
-        f"Needs no approval: {', '.join(settings.allow) or 'nothing'}",
-        f"A person is asked in any case: {', '.join(settings.ask) or 'nothing more'}",
-        f"Denied: {', '.join(settings.deny) or 'nothing'}",
-        f"After a failure, where the plan says nothing: {write_failure(settings.on_failure)}",
-        f"A step may take: {write_duration(settings.step_timeout_ms)}, a contract: "
-        f"{write_duration(settings.contract_timeout_ms)}",
-        f"Steps at once: {settings.concurrency}",
-        f"Variables that commands see: {', '.join(settings.env) or 'none'}",
-    ]
 
 
 async def _revise_plan(call: ClientCall, given: Mapping[str, str]) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from ordain.app.app import App
 from ordain.core.approval.approval import Principal
 from ordain.core.report.report import PlanLine
+from ordain.documents.skill import skill_text
 from ordain.interfaces.mcp.surface import ClientCall, Content, ListedResource, ResourceTemplate
 from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.interfaces.robot import envelope as robot
-from ordain.interfaces.skill import skill_text
 from ordain.interfaces.view.diff import comparison_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import log_result, review_result

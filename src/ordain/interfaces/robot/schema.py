@@ -26,6 +26,7 @@ from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.view.diff import ComparisonResult
 from ordain.interfaces.view.picture import PictureResult
+from ordain.interfaces.view.planned import PlannedResult
 from ordain.interfaces.view.problem import PageResult, WordResult
 from ordain.interfaces.view.report import (
     EVENT,
@@ -74,6 +75,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "answer": (),
     "resume": (RunResult, BegunResult, QueuedResult),
     "new": (NewDocument, TemplateList),
+    "plan": (PlannedResult,),
     "list": (ListResult,),
     "revise": (PreparedResult,),
     "reject": (PlanLine,),
@@ -153,6 +155,11 @@ _HEAD: dict[str, Any] = {"head": {"description": "The digest of the stream up to
 def envelope_schema() -> dict[str, Any]:
     """The envelope, whatever the verb."""
     return _enveloped("What every verb answers", {}, {})
+
+
+def schema_name(verb: str) -> str:
+    """What the schema of a verb's answer is called; `plan` alone is a plan document."""
+    return "plan answer" if verb == "plan" else verb
 
 
 def answer_schema(verb: str) -> dict[str, Any]:

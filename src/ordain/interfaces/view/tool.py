@@ -49,19 +49,6 @@ def tools_result(tools: Iterable[ToolDefinition]) -> ToolsResult:
     return ToolsResult(tools=tuple(map(_brief, tools)))
 
 
-def inventory_lines(result: ToolsResult) -> Iterator[str]:
-    """The inventory that planners get: one line for each tool and operation."""
-    for tool in result.tools:
-        names = ", ".join(one.name if one.required else f"{one.name}?" for one in tool.parameters)
-        harm = ", destructive" if tool.destructive else ""
-        yield f"{tool.name}({names}) [{tool.effect}{harm}]: {summary(tool)}"
-
-
-def summary(tool: ToolBrief) -> str:
-    """What a tool does, in one line: the first paragraph about it."""
-    return " ".join(tool.description.strip().partition("\n\n")[0].split())
-
-
 def _brief(tool: ToolDefinition) -> ToolBrief:
     schema = tool.schema if tool.schema is not None else msgspec.UNSET
     parameters, source = tuple(_parameters(tool)), _source(tool)

@@ -1,0 +1,158 @@
+"""The command that has a planner write a plan: plan."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from ordain.core.plan.model import Budget
+from ordain.core.plan.words import read_budget
+from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
+from ordain.interfaces.cli.session import REFUSED, WAITING, Session, command, document_name, in_utf8
+from ordain.interfaces.view.planned import PlanningProgress, planned_lines, planned_result
+from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.run import instant
+from ordain.planner.brief import Answered
+from ordain.planner.loop import DraftEnd
+from ordain.planner.outcome import Planned, PlanRequest, notices_of, problems_of
+from ordain.planner.planner import Planner
+
+
+def _budget(context: click.Context, option: click.Parameter, given: str | None) -> Budget | None:
+    found = read_budget(given) if given is not None else None
+    if isinstance(found, Problem):
+        raise click.BadParameter(f"{found.detail} {' '.join(found.hints)}")
+    return found
+
+
+@command()
+@click.argument("goal", required=False, default="", callback=in_utf8)
+@click.option("-o", "--output", metavar="FILE", help="Write the document here; default: a copy in .ordain/plans.")
+@click.option(
+    "--constraint", "constraints", multiple=True, callback=in_utf8, metavar="TEXT", help="What every step keeps to."
+)
+@click.option("--budget", callback=_budget, metavar="WORDS", help="Such as '200k tokens', '$1' or '5 minutes'.")
+@click.option("--revise", metavar="PLAN", help="Revise this plan, with what was said when it was rejected.")
+@click.option(
+    "--answer",
+    "answers",
+    multiple=True,
+    nargs=2,
+    metavar="QUESTION ANSWER",
+    help="What the planner asked before, and your answer; repeatable.",
+)
+@click.option("--unenforced", is_flag=True, help="Let an agent plan where no sandbox keeps it from writing.")
+def plan(
+    session: Session,
+    goal: str,
+    output: str | None,
+    constraints: tuple[str, ...],
+    budget: Budget | None,
+    revise: str | None,
+    answers: tuple[tuple[str, str], ...],
+    unenforced: bool,
+) -> int:
+    """Plan for a goal: the planner of [planner] writes a plan, which is checked and proposed. It reads the workspace
+    and writes nothing; a person approves its plan like any other.
+
+    Example: ordain plan "Raise the version to 1.2.0 and build the archive" --budget '200k tokens'
+    """
+    request = PlanRequest(
+        goal=goal,
+        constraints=constraints,
+        budget=budget,
+        revise=session.plan_named(revise) if revise is not None else None,
+        answers=tuple(Answered(question=question, answer=answer) for question, answer in answers),
+        unenforced=unenforced,
+    )
+    own = _refuse_taken(session, output, request.revise) if output is not None else False
+    planner = Planner(session.app)
+    planned = _drafted(session, planner, request)
+    document = None
+    if planned.good:
+        document = _written(session, planned, output, own=own) if output is not None else None
+        planned = session.run(planner.propose(planned, session.by, document))
+        return _show(session, planned, document)
+    kept = _kept(session, planner, planned, output, own=own)
+    session.refused(problems_of(planned, kept=kept), planned_result(planned, document=kept))
+    session.notices(notices_of(planned))
+    return WAITING if planned.drafted.end is DraftEnd.QUESTIONS else REFUSED
+
+
+def _drafted(session: Session, planner: Planner, request: PlanRequest) -> Planned:
+    """What the planner came to, once a person at the terminal has answered what it asked."""
+    while True:
+        progress = PlanningProgress(_shown, session.clean) if not session.json else None
+        work = planner.draft(request, session.by, tell=progress.tell if progress else lambda news: None)
+        try:
+            planned = session.run(work)
+        finally:
+            if progress is not None:
+                progress.end()
+        if planned.drafted.end is not DraftEnd.QUESTIONS or session.json or not session.terminal:
+            return planned
+        answers = []
+        for question in planned.drafted.questions:
+            said = session.ask(f"{session.clean(question)}\n>")
+            if not said:
+                return planned
+            answers.append(Answered(question=question, answer=said))
+        request = replace(request, answers=(*request.answers, *answers), used=planned.usage)
+
+
+def _shown(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody may be left to read it
+        click.echo(line, err=True)
+
+
+def _refuse_taken(session: Session, output: str, revise: str | None) -> bool:
+    """Raise Refused where something else is at the place that a document is to be written to, before anything is spent;
+    whether it is the revised plan's own document."""
+    if not Path(output).exists() and not Path(output).is_symlink():
+        return False
+    own = session.app.plans.plan_line(revise).document if revise is not None else None
+    if own is None or own != document_name(session, output):
+        raise refuse("E_OUTPUT", f"Something is at {output} already; it was left as it is.", "Give a new name.")
+    return True
+
+
+def _written(session: Session, planned: Planned, output: str, *, own: bool) -> str:
+    data = planned.document.encode("utf-8", "replace")
+    make_parents(output)
+    if own:
+        write_whole(output, data)
+    else:
+        write_new(output, [data], mode=NEW_MODE)
+    return document_name(session, output)
+
+
+def _kept(session: Session, planner: Planner, planned: Planned, output: str | None, *, own: bool) -> str | None:
+    """Where a document is kept that is not good enough to be proposed: what was paid for is not thrown away."""
+    if not planned.document:
+        return None
+    if output is not None and not own:
+        with contextlib.suppress(Refused):
+            return _written(session, planned, output, own=False)
+    return planner.keep(planned)
+
+
+def _show(session: Session, planned: Planned, document: str | None) -> int:
+    prepared = planned.prepared
+    assert prepared is not None
+    following = prepared.approval_command or prepared.commit_command
+    where = f" The document is {document}." if document is not None else ""
+    lines = (
+        *review_lines(prepared.review, session.style),
+        "",
+        *planned_lines(planned),
+        f"Stored as {prepared.lineage}, good until {instant(prepared.expires_at)}.{where} Next:",
+        f"  → {session.style.bold(following)}",
+    )
+    notices = (*prepared.review.notices, *notices_of(planned))
+    session.notices(notices_of(planned))
+    result = planned_result(planned, document=document)
+    return session.show(result, lines, problems=notices, next_=[following], exactly=True)

@@ -1,0 +1,111 @@
+"""What a planner may look at, and through what: the built-in tools that read, each call compared with policy and with
+what no agent is handed, as the calls of a step are; bounded, and without secrets.
+
+No tool that writes, starts, posts or approves is known here. Who asks for one is told so, and that is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ordain.app.refusals import Refusals
+from ordain.core.approval.approval import Principal
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.model import Step
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import StepId
+from ordain.core.policy.scope import beyond, call_problem
+from ordain.core.policy.settings import Settings
+from ordain.core.task.offer import offer_of
+from ordain.core.text.limit import NAME_LENGTH_MAX
+from ordain.core.text.problem import Problem
+from ordain.engine.dialogue import Performed
+from ordain.planner.brief import bare
+from ordain.planner.loop import FINAL, LookedAt, TellPlanner
+from ordain.planner.rounds import problem_line
+from ordain.ports.model import ToolSpec, ToolUse
+from ordain.ports.tool import ToolResult
+from ordain.records.sink import Sink
+from ordain.records.surroundings import Surroundings
+
+TOOLS = ("read_file", "list_files", "search")
+"""The built-in tools that a planner has, where they are there."""
+CALLS_MAX, CHARACTERS_MAX = 20, 60_000
+"""How many calls are performed in one planning, and how much they answer in all."""
+
+
+class PlannerReads:
+    """The tools of one planning."""
+
+    def __init__(self, here: Surroundings, refusals: Refusals, sink: Sink, by: Principal, tell: TellPlanner) -> None:
+        self._here, self._refusals, self._sink, self._by, self._tell = here, refusals, sink, by, tell
+        self._settings: Settings = here.snapshot.settings
+        known = here.ports.toolbox.definitions()
+        self._tools = {name: known[name] for name in TOOLS if name in known and known[name].effect is EffectClass.READS}
+        self._calls, self._left = 0, CHARACTERS_MAX
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        offers = (offer_of(tool, name) for name, tool in self._tools.items())
+        return tuple(ToolSpec(name=one.name, description=one.description, schema=one.schema) for one in offers)
+
+    async def perform(self, use: ToolUse) -> Performed:
+        """Answer one call."""
+        name, args = use.name[:NAME_LENGTH_MAX], use.arguments
+        tool = self._tools.get(name)
+        problem = await self._problem(name, tool, args)
+        if tool is None or problem is not None:
+            assert problem is not None
+            self._tell(LookedAt(tool=name, subject=_subject(args), refused=True))
+            await self._refusals.record("plan", f"{name} {_subject(args)}".strip(), self._by, [problem])
+            return Performed(text=self._sink.text(problem_line(problem)), is_error=True)
+        if self._calls >= CALLS_MAX or self._left <= 0:
+            text = "No more can be looked at in this planning. Plan with what you saw, ask, or give up."
+            return Performed(text=text, is_error=True)
+        self._calls += 1
+        self._tell(LookedAt(tool=name, subject=_subject(args)))
+        result = await self._here.ports.toolbox.call(name, args, "", control=self._settings.control)
+        if result.error is not None:
+            return Performed(text=self._sink.text(f"{result.error}: {result.detail}"), is_error=True)
+        text = bare(self._sink.text(_text_of(result)))
+        shown = text[: self._left]
+        self._left -= len(shown)
+        cut = "" if len(shown) == len(text) else f"\n[Only the first {len(shown):,} of {len(text):,} characters.]"
+        return Performed(text=shown + cut)
+
+    async def _problem(self, name: str, tool: ToolDefinition | None, args: Mapping[str, Any]) -> Problem | None:
+        """What keeps a call from being made."""
+        if tool is None:
+            known = ", ".join((*self._tools, *(one.name for one in FINAL)))
+            detail = f"A planner has no tool `{name}`: it looks, and hands in a plan."
+            return Problem(code="E_CALL_SCOPE", detail=detail, hints=(f"There are {known}.",))
+        step = Step(id=StepId("plan"), description="", action=CallTool(tool=name, args=args), needs=())
+        problem = call_problem(tool, args, step, (), self._settings.control)
+        return problem or await self._withheld(tool, args) or self._here.denied(step, self._settings)
+
+    async def _withheld(self, tool: ToolDefinition, args: Mapping[str, Any]) -> Problem | None:
+        for parameter in tool.parameters:
+            path = args.get(parameter.name) if parameter.path else None
+            if isinstance(path, str):
+                withheld = self._here.ports.workspace.withheld
+                why = await asyncio.to_thread(withheld, path, self._settings.secret_files, deep=parameter.deep)
+                if why is not None:
+                    return beyond(f"The path `{path}` {why}", "No planner is handed that.")
+        return None
+
+
+def _subject(args: Mapping[str, Any]) -> str:
+    found = args.get("path") or args.get("pattern") or args.get("query") or ""
+    return found[:200] if isinstance(found, str) else ""
+
+
+def _text_of(result: ToolResult) -> str:
+    if result.output is not None:
+        return result.output.decode("utf-8", "replace")
+    if isinstance(result.value, str):
+        return result.value
+    return json.dumps(result.value, ensure_ascii=False)
