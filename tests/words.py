@@ -197,6 +197,7 @@ _HOMES: dict[str, str] = {
     "ordain.documents.settings": "read_settings",
     "ordain.documents.settings_in_force": "read_user_settings sha256 user_key_names",
     "ordain.documents.tree_writer": "write_json write_yaml",
+    "ordain.engine.affected": "touches",
     "ordain.engine.begin": "Conditions",
     "ordain.engine.call": "Calls",
     "ordain.engine.dialogue": """

@@ -122,6 +122,9 @@ class MemoryProtection:
         self._workspace = workspace
         self.files_max = 1000
 
+    async def stamps(self) -> dict[str, tuple[int, ...]]:
+        return {name: (hash(data),) for name, data in self._workspace.documents.items()}
+
     async def save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
         found = self._workspace.digests((), patterns)
         if len(found) > self.files_max:

@@ -33,6 +33,7 @@ from ordain.core.run.schedule import (
 )
 from ordain.core.run.step_event import ContractSeen, Evidence, Outcome, Verdict
 from ordain.core.text.problem import Refused
+from ordain.engine.affected import AffectedFiles
 from ordain.engine.context import RunContext
 from ordain.engine.journal import Report
 from ordain.engine.perform.table import perform_step
@@ -47,7 +48,7 @@ class Attempts:
 
     def __init__(self, run: RunContext, shield: Shield) -> None:
         self._run, self._state, self._shield = run, run.state, shield
-        self._tasks = TaskPerformer(run)
+        self._tasks, self._affected = TaskPerformer(run), AffectedFiles(run)
 
     async def attempt(self, step_id: StepId) -> Report | None:
         """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
@@ -83,6 +84,9 @@ class Attempts:
         return self._ended_with(step_id, outcome, stopped=stopped)
 
     async def _effect(self, step_id: StepId) -> Outcome:
+        return await self._affected.during(step_id, self._performed)
+
+    async def _performed(self, step_id: StepId) -> Outcome:
         if isinstance(self._state.step(step_id).action, Task):
             return await self._tasks.effect(step_id)
         return await perform_step(self._run, step_id)

@@ -30,6 +30,7 @@ from ordain.core.task.offer import CANNOT_TOOL, CallAnswer, Offer, door_names, o
 from ordain.core.task.work_item import WorkItem
 from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import Problem
+from ordain.engine.affected import touches
 from ordain.engine.context import RunContext
 from ordain.engine.perform.effects import how_it_ended
 from ordain.ports.process import Command
@@ -65,6 +66,8 @@ class Calls:
         self.made = 0
         """How many calls were performed, or begun."""
         self.refused = 0
+        self.touched: set[str] | None = set()
+        """The paths that were changed; None where a call could have changed any."""
         self.cannot: str | None = None
         """Why the agent says that it cannot be done, where it does."""
         self.lost: str | None = None
@@ -189,6 +192,8 @@ class Calls:
     async def _call(self, name: str, args: Mapping[str, Any]) -> CallAnswer:
         self.made += 1
         run, number = self._run, self.made
+        paths = touches(run.tools[name], args)
+        self.touched = None if paths is None or self.touched is None else self.touched | set(paths)
         body = json.dumps(args, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")
         shown = run.sink.text(body.decode())
         event = AgentCalled(

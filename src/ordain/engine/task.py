@@ -26,6 +26,7 @@ from ordain.core.run.step_event import GroupKind, Outcome, StepState, WorkClaime
 from ordain.core.task.offer import door_names
 from ordain.core.task.work_item import Lease, WorkItem, form_text
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
+from ordain.engine.affected import with_affected
 from ordain.engine.call import Calls
 from ordain.engine.context import RunContext
 from ordain.engine.perform.effects import (
@@ -81,6 +82,8 @@ class TaskPerformer:
         elif agent.is_model:
             calls = Calls(self._run, item, self._run.mark(step_id), self._refusing)
             outcome = self._after_calls(calls, item, await SpokenTask(self._run, step, agent, item, calls).outcome())
+            if calls.touched is not None:  # it has no other hands
+                outcome = with_affected(outcome, calls.touched, self._sink)
         else:
             outcome = await self._started(step, agent, item)
         if outcome.error == AGENT_CANNOT:

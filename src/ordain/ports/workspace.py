@@ -118,7 +118,12 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Protection(Protocol):
-    """Files beneath the workspace that must stay as they are. No link is followed."""
+    """Files beneath the workspace, some of which must stay as they are. No link is followed."""
+
+    async def stamps(self) -> Mapping[str, tuple[int, ...]] | None:
+        """What tells each file from one that was changed, by path, of those that agents may be told of and git does
+        not ignore; None where that cannot be looked at in bounded time."""
+        ...
 
     async def save(self, patterns: Sequence[str], known: Collection[str]) -> Mapping[str, Saved]:
         """Every file and link that a pattern means, as `protect` means it, and that is not known yet, by its path;

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from ordain.adapters.tools.file import aside, take_away
 from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.control_file import REPLACED, open_replaced, set_aside
+from ordain.adapters.workspace.file_list import list_files
 from ordain.adapters.workspace.operand import PatternLook, operand_pattern
 from ordain.core.policy.loading import CACHED, LoadingRules, is_cached
 from ordain.core.run.step_event import ProtectedFile
@@ -45,12 +46,30 @@ def _apart(work: Callable[_Given, T]) -> Callable[_Given, Coroutine[Any, Any, T]
     return done
 
 
+STAMPED_MAX = 30_000
+"""How many files are looked at for changes."""
+
+
+def _stamps(workspace: Path) -> dict[str, tuple[int, ...]] | None:
+    listed = list_files(workspace, STAMPED_MAX)
+    found: dict[str, tuple[int, ...]] = {}
+    for path in listed.paths:
+        with contextlib.suppress(OSError, ValueError):
+            one = (workspace / path).lstat()
+            # The last of these times can be set by no program but the clock.
+            found[path] = (one.st_ino, one.st_size, one.st_mode, one.st_mtime_ns, one.st_ctime_ns)
+    return found if listed.whole else None
+
+
 class ProtectedFiles:
     """ports.Protection on the file system."""
 
     def __init__(self, workspace: Path, *, files_max: int = FILES_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._workspace = workspace
         self._files_max, self._bytes_max = files_max, bytes_max
+
+    async def stamps(self) -> dict[str, tuple[int, ...]] | None:
+        return await _apart(_stamps)(self._workspace)  # it takes some ten milliseconds, on a slow disk more
 
     async def set_aside(self, paths: Collection[str]) -> None:
         with self._root() as root:

@@ -176,6 +176,10 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls of tools its agent has made in its last attempt, where it is a task."""
     refused: int | msgspec.UnsetType = msgspec.UNSET
     """How many it was refused, once that attempt has ended."""
+    affected_files: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
+    """What its last attempt changed, once that has ended; null where it is not known. No evidence."""
+    affected_more: int | msgspec.UnsetType = msgspec.UNSET
+    """How many more files it changed than are named, where there are more."""
     unverified: bool = False
     """Whether it passed by somebody's word alone: a person's, where one decided, else its agent's."""
     warned: bool | msgspec.UnsetType = msgspec.UNSET
@@ -428,6 +432,8 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         agent=choice or msgspec.UNSET,
         calls=record.calls if record.work is not None else msgspec.UNSET,
         refused=outcome.refused if record.work is not None and outcome is not None else msgspec.UNSET,
+        affected_files=outcome.affected_files if outcome is not None else msgspec.UNSET,
+        affected_more=(outcome.affected_more if outcome is not None else 0) or msgspec.UNSET,
         unverified=evidence.startswith(UNVERIFIED),
         warned=_is_warned_of(state, step_id) or msgspec.UNSET,
     )

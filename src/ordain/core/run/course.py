@@ -31,6 +31,8 @@ class NeededResult(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended, in words."""
     text: str = ""
     """The end of what it gave, as it is shown."""
+    files: tuple[str, ...] = ()
+    """What it changed, as far as that is known."""
     cut: bool = False
     """Whether there is more of it."""
 
@@ -110,5 +112,6 @@ def _result(name: StepId, title: str, record: StepRecord) -> NeededResult:
         title=title,
         how=how,
         text=text[-RESULT_MAX:],
+        files=outcome.affected_files or (),
         cut=len(text) > RESULT_MAX or outcome.output_bytes > len(text.encode()),
     )

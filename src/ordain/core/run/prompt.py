@@ -162,6 +162,8 @@ def _plan(setting: Setting) -> str:
 NAMES_MAX = 8
 """How many steps are named of those that are done, under way or next."""
 TITLE_MAX = 100
+FILES_MAX = 20
+"""How many files are named that a step changed."""
 
 
 def _progress(setting: Setting) -> str:
@@ -190,7 +192,10 @@ def _results(setting: Setting) -> str:
     for one in setting.course.results if setting.course is not None else ():
         cut = "; cut: the end of it" if one.cut else "" if one.text else "; it gave nothing"
         head = f"## {spanned(one.step)}, {spanned(one.title)} ({one.how}{cut})"
-        parts.append(f"{head}\n\n{fenced(one.text)}" if one.text else head)
+        listed = ", ".join(map(spanned, one.files[:FILES_MAX]))
+        more = f" and {len(one.files) - FILES_MAX} more" if len(one.files) > FILES_MAX else ""
+        files = f"\n\nIt changed {listed}{more}." if listed else ""
+        parts.append(f"{head}\n\n{fenced(one.text)}{files}" if one.text else f"{head}{files}")
     return "\n\n".join(["# What the steps gave that this one needs", *parts]) if parts else ""
 
 

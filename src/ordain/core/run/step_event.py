@@ -110,6 +110,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     transcript_seal: str = ""
     """Of a task whose agent is a model: commits to what was said, which is kept beside the chain under this name."""
     transcript_bytes: int = 0
+    affected_files: tuple[str, ...] | None = None
+    """What it changed, by path and without secrets; None where that is not known. No evidence."""
+    affected_more: int = 0
+    """How many more there were than are named."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

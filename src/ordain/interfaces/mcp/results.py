@@ -26,6 +26,8 @@ STEPS_MAX = 50
 """How many steps an answer tells of, those that matter first, unless all of them are asked for."""
 _TAIL_MAX = 2_000
 """How much of what a step wrote an answer tells."""
+_FILES_MAX = 20
+"""How many of the files that a step changed."""
 _MATTERS = {
     StepState.FAILED: 0,
     StepState.ESCALATED: 0,
@@ -93,8 +95,9 @@ PlanAnswer = _answer(
 StepBrief = _answer(
     "StepBrief",
     StepReport,
-    "number id description state attempts evidence unverified error waiting output_tail own_output_tail",
+    "number id description state attempts evidence unverified error waiting output_tail own_output_tail affected_files",
     state=str,
+    affected_files=tuple[str, ...] | None,
 )
 QuestionBrief = _answer("QuestionBrief", Question, "item kind text command", command=str)
 RunAnswer = _answer(
@@ -178,4 +181,5 @@ def run_answer(report: RunReport, commands: tuple[str, ...], *, full: bool) -> A
 
 def _step(step: StepReport) -> Any:
     tails = {name: getattr(step, name)[-_TAIL_MAX:] for name in ("output_tail", "own_output_tail")}
-    return picked(StepBrief, step, **tails)
+    files = step.affected_files[:_FILES_MAX] if isinstance(step.affected_files, tuple) else None
+    return picked(StepBrief, step, **tails, affected_files=files)

@@ -184,6 +184,7 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
     if (wrong or verbose) and step.output_tail.strip():
         by_contract = step.verified is not None
         yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
+    yield from _affected_lines(step, verbose=verbose)
     if step.refused:
         last = " in its last attempt" if step.attempts > 1 else ""
         calls = f"{step.refused} call{'s' * (step.refused != 1)} of its agent{last}"
@@ -195,6 +196,22 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
             last = " in its last attempt" if step.attempts > 1 else ""
             yield f"         Called:   {step.calls} time{'s' * (step.calls != 1)}, by its agent{last}"
         yield from _evidence_lines(step)
+
+
+SHOWN_FILES = 6
+
+
+def _affected_lines(step: StepReport, *, verbose: bool) -> Iterator[str]:
+    """What a step changed, where that is known."""
+    files = step.affected_files
+    if files is None:
+        if verbose:
+            yield "         Files:    not known which it changed"
+    elif isinstance(files, tuple) and (files or verbose):
+        shown = files if verbose else files[:SHOWN_FILES]
+        left = len(files) - len(shown) + (step.affected_more or 0)
+        more = f" and {left:,} more" if left else ""
+        yield f"         Files:    {visible(', '.join(shown)) or 'none changed'}{more}"
 
 
 def _totals(report: RunReport) -> str:
