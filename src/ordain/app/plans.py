@@ -103,6 +103,10 @@ class PlanVerbs:
             problems=problems,
         )
 
+    def fetch(self, path: str) -> bytes | Problem:
+        """What is in a file that a document of this workspace includes, or why nobody is given it."""
+        return self._here.fetch(path)
+
     def review_document(self, data: bytes, file: str | None = None, params: Params = ()) -> Review:
         """What a document's plan would do, without storing it; raises Refused when it has errors."""
         return self._reviews.review_document(data, file, params)

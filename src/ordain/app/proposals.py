@@ -31,8 +31,8 @@ from ordain.core.text.limit import HOUR_MS
 from ordain.core.text.problem import Place, Problem, Refused, Severity, closest, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.document import Document
+from ordain.documents.include import document_digest
 from ordain.documents.reading import read
-from ordain.documents.settings_in_force import sha256
 from ordain.records.records import first_lineage, lineage_id, refuse_foreign, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
@@ -86,7 +86,8 @@ class Proposals:
         document, problems = self.reviews.lint(data, file, params, storing=True)
         plan = plan_or_refuse(document, problems)
         stream = None if params or file is None else self._revised(file)
-        return await self._prepare(plan, by, file, sha256(data), problems, stream, origin)
+        digest = document_digest(data, document.included)
+        return await self._prepare(plan, by, file, digest, problems, stream, origin)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code; a template takes the defaults of its parameters."""
@@ -122,7 +123,7 @@ class Proposals:
         if known not in (None, stream):
             detail = f"This very plan is known as {lineage_id(known or '')} already; a plan belongs to one lineage."
             raise refuse("E_PLAN_EXISTS", detail, command=f"ordain show {short_id(plan_id(plan))}")
-        digest = sha256(data) if file is not None else None
+        digest = document_digest(data, document.included) if file is not None else None
         return await self._prepare(plan, by, file, digest, problems, stream, origin)
 
     def judge(self, data: bytes) -> tuple[Document, tuple[Problem, ...]]:
@@ -425,7 +426,7 @@ class Proposals:
         data = self._here.ports.workspace.document(path)
         if data is None:
             return False
-        plan = read(data, None).plan
+        plan = read(data, None, self._here.fetch).plan
         return plan is None or plan_id(plan) not in state.revisions
 
     def _copy_path(self, stream: str) -> str:

@@ -58,7 +58,7 @@ class Reviews:
     ) -> tuple[Document, tuple[Problem, ...]]:
         """The document with the plan it becomes with these values, or as it stands where `params` is None; `storing`
         when it is to be stored, so that every setting in force counts."""
-        document = read(data, file)
+        document = read(data, file, self._here.fetch)
         origin: Mapping[str, str] = {}
         if params is not None and document.plan is not None:
             filled = self.filled(document.plan, params)
@@ -141,7 +141,7 @@ class Reviews:
     def in_document(self, data: bytes, file: str | None, params: Params | None) -> Side:
         """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
         when there is none to speak of. What else is wrong with it is not looked at."""
-        document = read(data, file)
+        document = read(data, file, self._here.fetch)
         if document.plan is None:
             raise Refused(document.problems)
         filled = self.filled(document.plan, params) if params is not None else Filled(plan=document.plan)
@@ -320,9 +320,18 @@ def placed(
             yield msgspec.structs.replace(problem, where=Place(file=file))
             continue
         field = problem.where.field if problem.where is not None else None
-        place = document.places.get((origin or {}).get(step, step) if step else "", Place())
+        place = _place_of((origin or {}).get(step, step) if step else "", document)
         place = document.fields.get(field, place) if field is not None else place
-        yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
+        where = msgspec.structs.replace(place, file=place.file or file, step=step)
+        yield msgspec.structs.replace(problem, where=where)
+
+
+def _place_of(step: str, document: Document) -> Place:
+    """Where a step is: one of the document itself, or the only one of this name in the plans inside it."""
+    inside = [place for name, place in document.inner.items() if name.rpartition("/")[2] == step]
+    if step in document.places:
+        return document.places[step] if not inside else Place()
+    return inside[0] if len(inside) == 1 else Place()
 
 
 def _asks_settings(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:

@@ -32,8 +32,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     plan: heading and text of every other section, and under the empty heading the free paragraphs around the title.
     `record` holds what the document says about the plan and its steps without being part of them, never hashed and
     never believed: owner, status, foreign ids and the like, by step id, and under the empty key those of the plan;
-    those of a plan nested in the step `a` stand under `a/` and its steps' under `a/b`. `dialect` names the seed in
-    whose form the document is written, where that is not the form of its notation.
+    those of a plan nested in the step `a` stand under `a/` and its steps' under `a/b`. `inner` says in the same way
+    where the steps of nested plans are, as far as is known; `included` is what was in the files that the document
+    includes. `dialect` names the seed in whose form the document is written, where that is not the form of its
+    notation.
     """
 
     plan: Plan | None = None
@@ -44,6 +46,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[tuple[str, str], ...] = ()
     notation: Notation = "markdown"
     dialect: str | None = None
+    inner: Mapping[str, Place] = {}
+    included: tuple[tuple[str, bytes], ...] = ()
     record: Mapping[str, Mapping[str, Any]] = {}
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from ordain.core.plan.canonical import plan_id
 from ordain.core.text.problem import Problem
 from ordain.documents.document import Document, Notation, ProblemList
+from ordain.documents.include import Fetch
 from ordain.documents.markdown.field import FieldNames
 from ordain.documents.markdown.front_matter import read_front_matter
 from ordain.documents.markdown.outline import item_start, numbered, outline_of
@@ -145,18 +146,21 @@ _EDITS: Mapping[Notation, Callable[[Sequence[str]], Iterator[_Edit]]] = {
 _WRITERS = {"markdown": write_markdown, "yaml": write_yaml, "json": write_json}
 
 
-def formatted(data: bytes, document: Document, to: Notation | None = None) -> str | tuple[Problem, ...]:
+def formatted(
+    data: bytes, document: Document, to: Notation | None = None, fetch: Fetch | None = None
+) -> str | tuple[Problem, ...]:
     """The text of a document in form, in its own notation or another; `document` is what was read from `data`.
 
-    In its own notation only lines that are not in form change. Problems are given where the plan can not be written
-    in the notation wanted. What reads back as another plan than it was is a bug of ours, and is never given out.
+    In its own notation only lines that are not in form change; in another one, what it includes stands in it. Problems
+    are given where the plan can not be written in the notation wanted. What reads back as another plan than it was is a
+    bug of ours, and is never given out.
     """
     if document.plan is None:
         raise ValueError("a document that could not be read is never written")
     # What is in a dialect is in none of the notations; being told one, it is turned into it.
     same = to is None or (to == document.notation and document.dialect is None)
     text = in_form(data.decode(), document.notation) if same else _WRITERS[to or document.notation](document)
-    again = read(text.encode())
+    again = read(text.encode(), fetch=fetch)
     if again.plan is None:
         return again.problems
     if plan_id(again.plan) != plan_id(document.plan):

@@ -15,6 +15,7 @@ from ordain.core.plan.model import Plan
 from ordain.core.text.problem import Place
 from ordain.documents.dialects.reader import TOP_KEYS, front_matter_dialect, tree_dialect, with_claims
 from ordain.documents.document import Document, LazyPlaces, Notation, ReadValue, decode
+from ordain.documents.include import Fetch, Includes, in_file, places_in_file
 from ordain.documents.json import read_json
 from ordain.documents.markdown.reader import read_markdown
 from ordain.documents.shape import RECORD_FIELDS
@@ -32,11 +33,19 @@ _STEPS = re.compile(r"""^(["']?)steps\1[ \t]*:[ \t]*(?:[\[#].*)?$""", re.MULTILI
 _PLAN_KEYS = frozenset((*Plan.__struct_fields__, *RECORD_FIELDS)) | TOP_KEYS
 
 
-def read(data: bytes, file: str | None = None) -> Document:
-    """The document in these bytes; `file` is the name that its problems and places carry."""
-    text = decode(data)
-    document = Document(problems=text) if not isinstance(text, str) else _READERS[notation_of(text)](text)
+def read(data: bytes, file: str | None = None, fetch: Fetch | None = None) -> Document:
+    """The document in these bytes; `file` is the name that its problems and places carry, `fetch` gives it what it
+    includes."""
+    includes = Includes(fetch, _read)
+    document = _read(data, includes)
+    if includes.found:
+        document = msgspec.structs.replace(document, included=tuple(includes.found))
     return document if file is None else _named(document, file)
+
+
+def _read(data: bytes, includes: Includes) -> Document:
+    text = decode(data)
+    return Document(problems=text) if not isinstance(text, str) else _READERS[notation_of(text)](text, includes)
 
 
 def notation_of(text: str) -> Notation:
@@ -57,21 +66,22 @@ def notation_of(text: str) -> Notation:
     return "markdown"
 
 
-def _yaml(text: str) -> Document:
-    document = _tree(read_yaml(text, depth_max=TREE_DEPTH_MAX), "yaml")
+def _yaml(text: str, includes: Includes) -> Document:
+    document = _tree(read_yaml(text, depth_max=TREE_DEPTH_MAX), "yaml", includes)
     comments = yaml_comments(text) if document.plan is not None else ()
     if not comments:
         return document
     return msgspec.structs.replace(document, notes=(("", "\n".join(comments)), *document.notes))
 
 
-def _tree(read: ReadValue, notation: Notation) -> Document:
+def _tree(read: ReadValue, notation: Notation, includes: Includes) -> Document:
     dialect = None if read.problems else tree_dialect(read.value)
-    return read_tree(read, notation) if dialect is None else _seeds().trees[dialect](read, notation)
+    return read_tree(read, notation, includes) if dialect is None else _seeds().trees[dialect](read, notation)
 
 
-def _markdown(text: str) -> Document:
-    return with_claims(_seeds().markdown(text) if front_matter_dialect(text) else read_markdown(text), text)
+def _markdown(text: str, includes: Includes) -> Document:
+    seed = front_matter_dialect(text)
+    return with_claims(_seeds().markdown(text) if seed else read_markdown(text, includes), text)
 
 
 def _seeds() -> SeedReaders:
@@ -81,7 +91,7 @@ def _seeds() -> SeedReaders:
 
 
 _READERS = {
-    "json": lambda text: _tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json"),
+    "json": lambda text, includes: _tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json", includes),
     "yaml": _yaml,
     "markdown": _markdown,
 }
@@ -89,12 +99,11 @@ _READERS = {
 
 def _named(document: Document, file: str) -> Document:
     problems = tuple(
-        msgspec.structs.replace(problem, where=msgspec.structs.replace(problem.where or Place(), file=file))
-        for problem in document.problems
+        msgspec.structs.replace(problem, where=in_file(problem.where or Place(), file)) for problem in document.problems
     )
+    document = msgspec.structs.replace(document, inner=places_in_file(document.inner, file))
     places = document.places
     if isinstance(places, LazyPlaces):
         named = places.in_file(file)
         return msgspec.structs.replace(document, problems=problems, places=named)
-    placed = {key: msgspec.structs.replace(place, file=file) for key, place in places.items()}
-    return msgspec.structs.replace(document, problems=problems, places=placed)
+    return msgspec.structs.replace(document, problems=problems, places=places_in_file(places, file))

@@ -8,7 +8,7 @@ beside the plan goes into the document's record. Everything else about the form 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from ordain.documents.document import (
     ReadValue,
     plan_unless_wrong,
 )
+from ordain.documents.include import STAND_IN, Beside, Includes
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, path_text, shape, silent_shape
 from ordain.documents.tree_writer import slug
 
@@ -84,11 +85,12 @@ _STEP_RECORD = frozenset(STEP_RECORD_FIELDS)
 _ID_HINT = "Ids are ASCII letters, digits, `_` and `-`, at most 64, not a number and not `none`."
 
 
-def read_tree(read: ReadValue, notation: Notation) -> Document:
+def read_tree(read: ReadValue, notation: Notation, includes: Includes | None = None) -> Document:
     """The document that this value of a whole file is."""
     if read.problems:
         return Document(problems=read.problems, notation=notation)
-    tree = _Tree(read.locate, ProblemList())
+    beside = Beside(includes)
+    tree = _Tree(read.locate, ProblemList(), beside)
     settled = tree.plan(read.value, (), "", 0)
     plan: Plan | None = tree.shaped(read.value, Plan, sound=read.depth <= DEPTH_MAX) if settled else None
     problems = tree.problems.in_order()
@@ -99,9 +101,10 @@ def read_tree(read: ReadValue, notation: Notation) -> Document:
         problems=problems,
         places=LazyPlaces(tree.place, ("", *tree.places)),
         fields=LazyPlaces(lambda name: Place(line=(at := tree.locate((name,)))[0], column=at[1]), tree.fields),
+        inner=beside.inner,
         notes=tuple(tree.notes),
         notation=notation,
-        record=tree.record,
+        record=beside.record,
     )
 
 
@@ -112,17 +115,15 @@ def action_of_tree(
     problems: ProblemList,
     path: Path = (),
     step: str = "",
-    record: MutableMapping[str, Mapping[str, Any]] | None = None,
+    beside: Beside | None = None,
 ) -> Action | None:
     """The action that a tree describes, or None and all that is wrong with it.
 
-    A nested plan may be written as short as a whole document may; the tree is changed on the way. What it says beside
-    the plan is added to `record`, the document's, where `step` is the step whose action it is.
+    A nested plan may be written as short as a whole document may; the tree is changed on the way. What there is to
+    say of it is added to `beside`, the document's, where `step` is the step whose action it is.
     """
-    tree = _Tree(lambda inner: locate((*path, *inner)), problems)
+    tree = _Tree(lambda inner: locate((*path, *inner)), problems, beside or Beside())
     tree.action(value, (), f"{step}/", 0)
-    if record is not None:
-        record.update(tree.record)
     action: Action | None = tree.shaped(value, Action)
     return action
 
@@ -141,14 +142,14 @@ class _Step:
 class _Tree:
     """Settles one tree in place. A path names a part of the settled tree; `_moved` says where the author wrote it."""
 
-    def __init__(self, locate: Locate, problems: ProblemList) -> None:
+    def __init__(self, locate: Locate, problems: ProblemList, beside: Beside) -> None:
         self._locate = locate
         self._moved: dict[Path, Path] = {}
         self.problems = problems
         self.places: dict[str, Path | int] = {}
         self.fields: tuple[str, ...] = ()
         """The plan's own fields that the author wrote."""
-        self.record: dict[str, Mapping[str, Any]] = {}
+        self.beside = beside
         self.notes: list[tuple[str, str]] = []
         self._claimed: list[tuple[Path, Any]] = []
 
@@ -204,9 +205,28 @@ class _Tree:
             self.places = taken
             self.fields = tuple(name for name in value if name in Plan.__struct_fields__)
         self._settle_needs(value, found, ids, path, prefix, taken)
+        if prefix:
+            for name, at in taken.items():
+                line, column = self.locate(_path_of(at, path))
+                self.beside.inner[f"{prefix}{name}"] = Place(line=line, column=column)
         for step in found:
-            self.action(step.value.get("action"), (*step.path, "action"), f"{prefix}{step.id}/", depth)
+            if "include" in step.value:
+                self._include(step, prefix, depth)
+            else:
+                self.action(step.value.get("action"), (*step.path, "action"), f"{prefix}{step.id}/", depth)
         return True
+
+    def _include(self, step: _Step, prefix: str, depth: int) -> None:
+        """Put the plan of another file where the step names it."""
+        at = (*step.path, "include")
+        name, includes = step.value.pop("include"), self.beside.includes
+        if step.value.get("action") is not None:
+            self.add("E_STEP_ACTION", "The step has `include` and `action`.", at, "Keep one of them.", step=step.id)
+            return
+        line, _ = self.locate(at)
+        plan = includes.plan(name, depth, self.beside.inner, f"{prefix}{step.id}", self.problems, line)
+        tree = msgspec.to_builtins(plan) if plan is not None else STAND_IN
+        step.value["action"] = {"type": "nested_plan", "plan": tree}
 
     def _version(self, value: dict[str, Any], path: Path) -> bool:
         version = value.get("plan_version")
@@ -417,7 +437,7 @@ class _Tree:
             if key == "plan_id":
                 self._claimed.append((path, given))
         if record:
-            self.record[prefix] = record
+            self.beside.record[prefix] = record
 
     def _take_step_record(self, step: _Step, prefix: str) -> Any:
         """Put aside what the step says beside the plan; its foreign id, if it has one, is the answer."""
@@ -428,7 +448,7 @@ class _Tree:
             if given is not None and shape(given, Any, locate=self.locate, problems=self.problems, path=at) is not None:
                 record[key] = given
         if record:
-            self.record[prefix + step.id] = record
+            self.beside.record[prefix + step.id] = record
         return record.get("step_id")
 
     def _notes(self, given: Any, key: str, path: Path) -> Iterator[tuple[str, str]]:

@@ -45,10 +45,13 @@ from ordain.core.policy.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.run.event import SignatureRefused, WorkspaceEvent, WorkspaceOpened
 from ordain.core.run.run_state import RunState
 from ordain.core.run.topic import stream_of_topic, topic_named
+from ordain.core.text.limit import DOCUMENT_BYTES_MAX
+from ordain.core.text.path import handed_fault
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import CUT, Redactor
 from ordain.core.text.secret import Secret, is_telling, named_secrets, secrets_within
-from ordain.documents.settings_in_force import sha256
+from ordain.documents.include import document_digest, not_included
+from ordain.documents.reading import read
 from ordain.ports.ledger import Append, Ledger
 from ordain.ports.machine import Credential
 from ordain.ports.ports import Ports
@@ -485,12 +488,30 @@ class Surroundings:
             message = {"kind": kind, "workspace": self.ports.workspace.identity()[0], **values}
             self.ports.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
 
+    def fetch(self, path: str) -> bytes | Problem:
+        """What is in a file that a document includes: a regular file beneath the workspace, behind no link, that an
+        agent may see as well; or why nobody is given it."""
+        fault = handed_fault(path, touched=True)
+        if fault is not None:
+            return not_included(path, f"it {fault}")
+        settings = self.snapshot.settings if self.has_ledger() else Settings()
+        try:
+            data, size = self.ports.workspace.beginning(path, DOCUMENT_BYTES_MAX, settings.secret_files)
+        except Refused as refused:
+            return not_included(path, refused.problems[0].detail)
+        return data if size <= DOCUMENT_BYTES_MAX else not_included(path, f"it has {size:,} bytes")
+
+    def document_digest(self, data: bytes) -> str:
+        """The digest of a document and of all that it includes."""
+        included = read(data, fetch=self.fetch).included if b"include" in data else ()
+        return document_digest(data, included)
+
     def drift(self, state: PlanState) -> tuple[Problem, ...]:
         """A notice when the document a plan was prepared from says something else by now."""
         if state.document is None:
             return ()
         data = self.ports.workspace.document(state.document)
-        if data is not None and sha256(data) == state.document_sha256:
+        if data is not None and self.document_digest(data) == state.document_sha256:
             return ()
         change = "is gone" if data is None else "has changed"
         return (

@@ -197,6 +197,11 @@ def nested_plan_of(step: Step) -> Plan | None:
     return step.action.plan if isinstance(step.action, NestedPlan) else None
 
 
+def carry_out(plan: Plan) -> Action:
+    """The action of a step that holds a plan."""
+    return NestedPlan(plan=plan)
+
+
 def conditions_of(step: Step) -> tuple[Precondition | Strategy, ...]:
     """What must hold before a step, and how it is seen that it is done."""
     if step.verification is None:

@@ -16,6 +16,7 @@ from ordain.core.plan.model import PLAN_VERSION, Plan, nested_plan_of
 from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import Place, Problem, closest
 from ordain.documents.document import Document, ProblemList, plan_unless_wrong
+from ordain.documents.include import Beside, Includes
 from ordain.documents.markdown.draft import (
     Draft,
     drafts_of_fallbacks,
@@ -66,7 +67,7 @@ def with_columns(problems: Iterable[Problem], lines: Sequence[str]) -> tuple[Pro
 
 def _placed(problem: Problem, lines: Sequence[str]) -> Problem:
     where = problem.where
-    if where is None or where.line is None or where.column is not None:
+    if where is None or where.line is None or where.column is not None or where.file is not None:
         return problem
     line = lines[where.line - 1]
     head = None if problem.code in _ABOUT_LINES else _HEAD.match(line)
@@ -77,19 +78,26 @@ def _placed(problem: Problem, lines: Sequence[str]) -> Problem:
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def read_markdown(text: str) -> Document:
+def read_markdown(text: str, includes: Includes | None = None) -> Document:
     """The document that this text is; every problem is noted, with its line."""
     problems = ProblemList()
     lines = text.split("\n")
     front = read_front_matter(lines, problems)
     if front is None:
         return Document(problems=with_columns(problems.in_order(), lines))
-    return read_parts(lines, front, outline_of(scan(lines, front.end), problems), problems)
+    return read_parts(lines, front, outline_of(scan(lines, front.end), problems), problems, includes)
 
 
-def read_parts(lines: Sequence[str], front: FrontMatter, outline: Outline, problems: ProblemList) -> Document:
+def read_parts(
+    lines: Sequence[str],
+    front: FrontMatter,
+    outline: Outline,
+    problems: ProblemList,
+    includes: Includes | None = None,
+) -> Document:
     """The document of these lines, whose parts are known already, with the problems met on the way."""
     reader = _Reader(lines, front, outline, problems)
+    reader.includes = includes
     reader.may_hide = may_hide("\n".join(lines[front.end :]))
     return reader.read()
 
@@ -104,6 +112,7 @@ class _Reader:
         self.problems = problems
         self.names = FieldNames()
         self.may_hide = True
+        self.includes: Includes | None = None
         self.notes: list[tuple[str, str]] = []
         self.record = {owner: dict(said) for owner, said in front.record.items()}
 
@@ -134,10 +143,10 @@ class _Reader:
         if self.outline.title and not values["title"] and "title" not in fields:
             line = self.outline.title.line
             self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=line)
-        beside: dict[str, Mapping[str, Any]] = {}
+        beside = Beside(self.includes)
         steps, fallback_steps = read_steps(drafts, fallbacks, self.lines, beside, self.problems)
         plan = Plan(steps=steps, fallbacks=fallback_steps, **values)
-        self._take_records(beside)
+        self._take_records(beside.record)
         if plan_unless_wrong(plan, self.problems.in_order()):
             self._refuse_strange_records(plan)
         problems = with_columns(self.problems.in_order(), self.lines)
@@ -157,6 +166,7 @@ class _Reader:
             problems=problems,
             places=places,
             fields=of_fields,
+            inner=beside.inner,
             notes=tuple(self.notes),
             record=self.record,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from ordain.core.plan.actions.command import RunCommand
@@ -18,6 +18,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.text.limit import EXIT_CODE_MAX, string_fault
 from ordain.core.text.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
+from ordain.documents.include import Beside
 from ordain.documents.markdown.draft import Draft
 from ordain.documents.markdown.field import Field, belongs_to_no_field, only_fence, wants_fence
 from ordain.documents.markdown.front_matter import fenced_value
@@ -36,15 +37,15 @@ def read_steps(
     drafts: Sequence[Draft],
     fallbacks: Sequence[Draft],
     lines: Sequence[str],
-    record: MutableMapping[str, Mapping[str, Any]],
+    beside: Beside,
     problems: ProblemList,
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The steps and the fallback steps of these drafts, in order.
 
-    A step that can not be read is left out, and its problems are noted. What nested plans say beside themselves is
-    added to `record`.
+    A step that can not be read is left out, and its problems are noted. What there is to say of nested plans is
+    added to `beside`.
     """
-    reader = _StepReader(drafts, fallbacks, lines, record)
+    reader = _StepReader(drafts, fallbacks, lines, beside)
 
     def read(some: Sequence[Draft]) -> tuple[Step, ...]:
         steps = (reader.read(draft, problems.about(draft.id, draft.line)) for draft in some)
@@ -61,18 +62,18 @@ class _StepReader:
         drafts: Sequence[Draft],
         fallbacks: Sequence[Draft],
         lines: Sequence[str],
-        record: MutableMapping[str, Mapping[str, Any]],
+        beside: Beside,
     ) -> None:
         self.ids = [draft.id for draft in drafts]
         self.known = frozenset((*self.ids, *(draft.id for draft in fallbacks)))
         self.lines = lines
-        self.record = record
+        self.beside = beside
 
     def read(self, draft: Draft, problems: ProblemList) -> Step | None:
         fields = draft.fields
         action: Action | None = draft.action
         if action is None:
-            action = read_action(draft.id, fields, self.known, self.lines, self.record, problems)
+            action = read_action(draft.id, fields, self.known, self.lines, self.beside, problems)
         elif not self._sound_item(action, draft.line, problems):
             action = None
         values: dict[str, Any] = {}

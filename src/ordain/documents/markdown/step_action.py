@@ -6,17 +6,18 @@ reaches bash by mistake.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, MutableMapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.model import Action
+from ordain.core.plan.model import Action, carry_out
 from ordain.core.plan.name import tool_name_fault
 from ordain.core.plan.refs import misplaced_reference
 from ordain.core.text.limit import STRING_BYTES_MAX, string_fault
 from ordain.documents.document import ProblemList
+from ordain.documents.include import Beside
 from ordain.documents.markdown.field import (
     Field,
     agent_value,
@@ -37,8 +38,9 @@ _OWNERS = {
     **dict.fromkeys(("tool", "operation", "args"), "tool"),
     **dict.fromkeys(("task", "agent", "instructions", "criteria", "reads", "tools"), "task"),
     "action": "action",
+    "include": "include",
 }
-"""The fields that say what a step does, and which of the four ways to say it each belongs to."""
+"""The fields that say what a step does, and which of the five ways to say it each belongs to."""
 _SHORT = STRING_BYTES_MAX // 4
 _SHELL = ("", "shell", "sh", "bash", "text")
 
@@ -48,14 +50,14 @@ def read_action(
     fields: Mapping[str, Field],
     steps: Container[str],
     lines: Sequence[str],
-    record: MutableMapping[str, Mapping[str, Any]],
+    beside: Beside,
     problems: ProblemList,
 ) -> Action | None:
-    """The one action among a step's fields; what a nested plan says beside itself is added to `record`."""
+    """The one action among a step's fields; what there is to say of a nested plan is added to `beside`."""
     given = [name for name in fields if _OWNERS.get(name) == name]
     if len(given) != 1:
         detail = f"The step has {' and '.join(f'`{name}`' for name in given) or 'nothing to do'}."
-        hint = "Give exactly one of `**run:**`, `**tool:**`, `**task:**` and `**action:**`."
+        hint = "Give exactly one of `**run:**`, `**tool:**`, `**task:**`, `**include:**` and `**action:**`."
         problems.add("E_STEP_ACTION", detail, hint)
         return None
     name = given[0]
@@ -71,13 +73,20 @@ def read_action(
             return _call(fields, problems)
         case "task":
             return _task(fields, steps, lines, problems)
+        case "include":
+            return _include(step, fields["include"], beside, problems)
         case _:
-            return _action(step, fields["action"], record, problems)
+            return _action(step, fields["action"], beside, problems)
 
 
-def _action(
-    step: str, field: Field, record: MutableMapping[str, Mapping[str, Any]], problems: ProblemList
-) -> Action | None:
+def _include(step: str, field: Field, beside: Beside, problems: ProblemList) -> Action | None:
+    """The plan in another file, as if it stood here."""
+    path = text_line(field, problems)
+    plan = beside.includes.plan(path, 0, beside.inner, step, problems, field.line) if path is not None else None
+    return carry_out(plan) if plan is not None else None
+
+
+def _action(step: str, field: Field, beside: Beside, problems: ProblemList) -> Action | None:
     fence = only_fence(field, problems)
     if fence is None:
         wants_fence(field, "Use a ```yaml fence with `type: …` in it.", problems)
@@ -85,7 +94,7 @@ def _action(
     read = fenced_value("action", fence, problems, depth_max=TREE_DEPTH_MAX)
     if read is None:
         return None
-    return action_of_tree(read.value, locate=read.locate, problems=problems, step=step, record=record)
+    return action_of_tree(read.value, locate=read.locate, problems=problems, step=step, beside=beside)
 
 
 # --- Commands ----------------------------------------------------------------------------------------------------

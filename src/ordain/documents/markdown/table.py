@@ -260,6 +260,7 @@ STEP_TABLE = {**BEFORE_ACTION, **AFTER_ACTION}
 
 _TOGETHER = (
     "title id needs run env tool operation args task agent instructions criteria reads tools action contract verify"
+    " include"
 )
 """Fields of a step that say something only with others."""
 _STEP_ALIASES = {"target": "agent", "subscriptions": "reads", "depends_on": "needs", "on_failure": "on_fail"}

@@ -36,10 +36,10 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
     if in_place and (check or document == "-"):
         raise click.UsageError("--in-place rewrites a file; it goes with neither --check nor standard input.")
     data, name = read_document(session, document)
-    source = read(data, name)
+    source = read(data, name, session.app.plans.fetch)
     if source.plan is None:
         raise Refused(source.problems)
-    made = formatted(data, source, to)
+    made = formatted(data, source, to, session.app.plans.fetch)
     if not isinstance(made, str):
         raise Refused(_unwritable(made, to or source.notation))
     lines = () if to and (source.dialect or to != source.notation) else changed_lines(data.decode(), made)

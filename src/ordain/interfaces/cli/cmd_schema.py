@@ -111,7 +111,12 @@ def _plan(plan: dict[str, Any]) -> None:
 
 def _step(step: dict[str, Any]) -> None:
     fields = step["properties"]
-    step["required"] = ["action"]
+    step["required"] = []
+    step["anyOf"] = [{"required": ["action"]}, {"required": ["include"]}]
+    fields["include"] = {
+        "description": "A document of the workspace whose plan the step carries out.",
+        "type": "string",
+    }
     fields["id"] = _ID | {"description": "Absent, it is the slug of the description."}
     fields["description"] = _ONE_LINE | {"description": "Absent, it is the command's first line, or the id."}
     fields["needs"] = {
