@@ -364,6 +364,7 @@ STRUCTURE = [
         "E_STEP_CYCLE",
         md(run("**id:** a", "**needs:** c"), run("**id:** b", "**needs:** a"), run("**id:** c", "**needs:** b")),
         *both({"id": "a", "needs": ["c"]}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}),
+        hint="Take `c` out of the `needs` of `a`: `a` stands before it.",
     ),
     row(
         "unknown need",
@@ -576,6 +577,7 @@ SECRETS = {
 SURROUNDINGS = [
     row("unknown tool", "E_TOOL_UNKNOWN", *arguments("write_fil"), hint="Did you mean `write_file`?"),
     row("unknown tool of a source", "E_TOOL_UNKNOWN", *arguments("odo"), hint="Did you mean `odoo`?"),
+    row("a tool of somewhere else", "E_TOOL_UNKNOWN", *arguments("bash_command_of_a_host"), hint="There are "),
     row(
         "unknown operation",
         "E_TOOL_OPERATION",
@@ -649,7 +651,12 @@ SURROUNDINGS = [
         "W_APPROVAL_CODE",
         *both({"action": {"type": "validate_approval", "scope": {"action_kind": "run"}, "approval_code": "123456"}}),
     ),
-    row("missing argument", "E_TOOL_ARGS", *arguments("write_file", path="a")),
+    row(
+        "missing argument",
+        "E_TOOL_ARGS",
+        *arguments("write_file", path="a"),
+        hint="`write_file` takes `path`, `content`.",
+    ),
     row(
         "extra argument",
         "E_TOOL_ARGS",

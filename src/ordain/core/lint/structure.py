@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
@@ -181,20 +181,31 @@ def fallbacks_end(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 last = last_policy(step.on_failure)
                 follows[step.id] = [*(last.steps if isinstance(last, Fallback) else ()), *step.needs]
             for group in cycles(follows):
-                yield _circle(group)
+                yield _circle(group, scope.fallbacks)
 
 
 def no_cycles(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Steps that wait for each other never start."""
     for scope in survey.scopes:
         for group in scope.declared.circles:
-            yield _circle(group)
+            yield _circle(group, scope.steps)
 
 
-def _circle(group: list[str]) -> Problem:
+def _circle(group: list[str], steps: Mapping[str, Step]) -> Problem:
     shown = ", ".join(f"`{name}`" for name in group)
     detail = f"{shown} needs itself." if len(group) == 1 else f"These steps need each other: {shown}."
-    return blame_step(group[0], "E_STEP_CYCLE", detail)
+    return blame_step(group[0], "E_STEP_CYCLE", detail, *_dropped_need(set(group), steps))
+
+
+def _dropped_need(group: Collection[str], steps: Mapping[str, Step]) -> tuple[str, ...]:
+    """The need that is most likely wrong: a step waits for one that stands after it, or for itself."""
+    place = {name: number for number, name in enumerate(steps)}
+    for name in sorted(group, key=lambda one: place.get(one, 0)):
+        for need in steps[name].needs if name in steps else ():
+            if need in group and place.get(need, -1) >= place[name]:
+                why = "" if need == name else f": `{name}` stands before it"
+                return (f"Take `{need}` out of the `needs` of `{name}`{why}.",)
+    return ()
 
 
 def params(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from ordain.core.text.secret import may_name, named_secrets
 _PATH_BYTES_MAX = 4095
 _PATH_PART_BYTES_MAX = 255
 """What Linux takes."""
+_NAMED_MAX = 20
 
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -33,8 +34,14 @@ def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield replace(facts.unreached[name], where=Place(step=step.id))
         if name in named or not name.isascii() or "${" in name:
             continue
-        hints = survey.near(name, sorted(named))
+        hints = survey.near(name, sorted(named)) or (_there_are(named),)
         yield blame_step(step.id, "E_TOOL_UNKNOWN", f"There is no tool `{name}`.", *hints)
+
+
+def _there_are(names: Collection[str]) -> str:
+    """The tools there are, as many as anybody reads."""
+    more = f" and {len(names) - _NAMED_MAX:,} more; `ordain tools` lists them" if len(names) > _NAMED_MAX else ""
+    return f"There are {', '.join(sorted(names)[:_NAMED_MAX])}{more}."
 
 
 def handlers(survey: Survey, facts: Facts) -> Iterator[Problem]:

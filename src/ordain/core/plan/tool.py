@@ -275,11 +275,11 @@ def argument_faults(
     faults: list[tuple[str, tuple[str, ...]]] = []
     for name in args:
         if name not in known:
-            faults.append((f"`{tool.name}` takes no argument `{name}`.", closest(name, known)))
+            faults.append((f"`{tool.name}` takes no argument `{name}`.", (*closest(name, known), taken_words(tool))))
     for parameter in tool.parameters:
         if parameter.name not in args:
             if parameter.required:
-                faults.append((f"`{tool.name}` needs the argument `{parameter.name}`.", ()))
+                faults.append((f"`{tool.name}` needs the argument `{parameter.name}`.", (taken_words(tool),)))
             continue
         if parameter.name in later:
             continue
@@ -298,10 +298,10 @@ def _misfits(
     known: Mapping[str, Any] = schema.get("properties", {})
     for name in args:
         if name not in known and schema.get("additionalProperties") is False:
-            yield f"`{tool.name}` takes no argument `{name}`.", closest(name, known)
+            yield f"`{tool.name}` takes no argument `{name}`.", (*closest(name, known), taken_words(tool))
     for name in schema.get("required", ()):
         if name not in args:
-            yield f"`{tool.name}` needs the argument `{name}`.", ()
+            yield f"`{tool.name}` needs the argument `{name}`.", (taken_words(tool),)
     for name, value in args.items():
         if name in known and name not in later and not any(named_secrets(value)):
             # Whether a text matches a pattern the tool finds out itself, in its own language of patterns.
@@ -328,6 +328,14 @@ def argument_names(tool: ToolDefinition) -> Iterator[tuple[str, bool]]:
     else:
         required = tool.schema.get("required", ())
         yield from ((name, name in required) for name in tool.schema.get("properties", {}))
+
+
+def taken_words(tool: ToolDefinition) -> str:
+    """The arguments that a tool takes, as a sentence."""
+    names = list(argument_names(tool))
+    said = [", ".join(f"`{name}`" for name, needed in names if needed is wanted) for wanted in (True, False)]
+    said[1] = f"optional: {said[1]}" if said[1] else ""
+    return f"`{tool.name}` takes {'; '.join(filter(None, said)) or 'no arguments'}."
 
 
 def definition_digest(tools: tuple[ToolDefinition, ...]) -> str:

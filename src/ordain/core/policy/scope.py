@@ -100,8 +100,8 @@ def call_problem(
     patterns of what must stay as it is, `control` those of control files that the settings add."""
     faults = (unbearable(args) or argument_faults(tool, args))[:FAULTS_MAX]
     if faults:
-        details, hints = " ".join(one for one, _ in faults), tuple(hint for _, more in faults for hint in more)
-        return Problem(code="E_CALL_ARGUMENTS", detail=details, hints=hints)
+        details, hints = " ".join(one for one, _ in faults), dict.fromkeys(hint for _, more in faults for hint in more)
+        return Problem(code="E_CALL_ARGUMENTS", detail=details, hints=tuple(hints))
     if tool.schema is not None and (name := next(named_secrets(args), None)) is not None:
         return beyond(f"`{tool.name}` is handed no secret `{name}` by an agent", "Only a step of a plan can name one.")
     for parameter in tool.parameters:
