@@ -122,7 +122,7 @@ async def draft(
 ) -> Drafted:
     """Have a model plan. `read` performs the tools in `reading`; `asked` is how many questions were answered before.
     Raises ModelFailed where it gives no answer."""
-    final = _FinalCalls(rounds, QUESTIONS_MAX - asked, tell)
+    final = FinalCalls(rounds, QUESTIONS_MAX - asked, tell)
     named = {spec.name for spec in FINAL}
     perform_final = checked(FINAL, final.perform, matches)
 
@@ -158,7 +158,7 @@ async def draft(
     )
 
 
-class _FinalCalls:
+class FinalCalls:
     """What becomes of the calls that hand something in."""
 
     def __init__(self, rounds: Rounds, questions: int, tell: TellPlanner) -> None:

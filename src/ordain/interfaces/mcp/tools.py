@@ -21,6 +21,7 @@ from ordain.core.policy.assignment import inventory_lines
 from ordain.core.report.report import PlanLine, PlanStanding, Prepared, RunReport
 from ordain.core.text.problem import Place, Problem, Refused, refuse
 from ordain.interfaces.mcp.follow import OPEN, begin, follow, how_it_stands, time_to_wait, wait_for_person
+from ordain.interfaces.mcp.generate import GenerateCall, GeneratedAnswer, generate
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
@@ -349,6 +350,7 @@ _TOOLS: dict[str, tuple[Callable[[ClientCall, Any], Awaitable[Answer | ProtocolT
     "plan_status": (_status, _Status, (StatusAnswer,)),
     "plan_cancel": (_cancel, _Cancel, (PlanBrief,)),
     "plan_reject": (_reject, _Reject, (PlanBrief,)),
+    "plan_generate": (generate, GenerateCall, (GeneratedAnswer,)),
     "tools_list": (_tools, _Nothing, (Inventory,)),
 }
 """Who answers each tool, its arguments, and the forms of its answer. What is said of all that is in `data/mcp.toml`."""
