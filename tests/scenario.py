@@ -158,7 +158,7 @@ class WorldToolbox(ScriptedToolbox):
         super().__init__()
         self.world = world
 
-    async def call(self, tool: str, args: Any, key: str, *, control: Any = ()) -> Any:
+    async def call(self, tool: str, args: Any, key: str, **around: Any) -> Any:
         self.world.boundary()
         result = await super().call(tool, args, key)
         if result.error is None:

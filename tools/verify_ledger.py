@@ -347,7 +347,8 @@ CLOCK_SKEW_MS = 60_000
 BELONGS = {
     "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused work_stopped "
     "stop_lifted",
-    "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
+    "lineage": "plan_prepared replan_begun replan_ended plan_rejected plan_cancelled plan_expired plan_archived "
+    "approval_given approval_revoked "
     "approval_expired run_started stop_asked answer_sent run_ended",
     "run": "run_opened executor_started step_kept step_not_kept condition_false precondition_broken "
     "step_approval_asked step_unfolded attempt_started work_offered work_claimed agent_called agent_call_failed "
@@ -407,6 +408,11 @@ class Run:
     ended: tuple[int, Event] | None = None
     answers: int = 0
     answers_signed: int = 0
+    replaced_by: str | None = None
+    outcomes: dict[str, bytes] = field(default_factory=dict)
+    """The digest of how each step went last."""
+    well: dict[str, str | None] = field(default_factory=dict)
+    """The steps that went well, and where it was another run that did them, which."""
 
 
 @dataclass
@@ -415,6 +421,10 @@ class Lineage:
 
     plan_id: str | None = None
     open: dict[str, Given] = field(default_factory=dict)
+    beneath: str | None = None
+    """The plan of the run that a proposed successor would go on with; where that is declined, the newest again."""
+    newest: str | None = None
+    """The run that was started last."""
 
     def end(self, given: Given, how: str) -> None:
         given.ended = how
@@ -533,6 +543,8 @@ class Verifier:
             if name not in self.opened:
                 self.opened[name] = event.get("plan_id", "") if kind == "run_opened" else ""
                 self.run_opened(name, event)
+            if name in self.runs:
+                self.resulted(self.runs[name], event)
             moments = self.moments.setdefault(name, Moments())
             if kind == "decision_given":
                 self.decision_given(name, event, moments)
@@ -598,6 +610,9 @@ class Verifier:
             self.plan_prepared(lineage, event, text)
         elif kind in ("plan_rejected", "plan_cancelled", "plan_archived"):
             lineage.end_all("revoked")
+            self.stand_as_before(lineage)
+        elif kind == "plan_expired":
+            self.stand_as_before(lineage)
         elif kind in ("approval_revoked", "approval_expired") and event["approval_id"] in lineage.open:
             lineage.end(lineage.open[event["approval_id"]], kind.removeprefix("approval_"))
         elif kind == "approval_given":
@@ -615,11 +630,17 @@ class Verifier:
             else:
                 run.ended = self.seq, event
 
+    def stand_as_before(self, lineage: Lineage) -> None:
+        if lineage.beneath is not None:
+            lineage.plan_id, lineage.beneath = lineage.beneath, None
+
     def plan_prepared(self, lineage: Lineage, event: Event, text: str) -> None:
         begin, end = member(text, member(text, 0, "event")[0], "plan")
         digest = hashlib.sha256(framed("plan", text[begin:end].encode())).hexdigest()
         if event["plan_id"] != f"plan:{digest}":
             self.find("plan", f"The plan in event {self.seq} does not have the digest it is called by.")
+        if event.get("continues") is not None and lineage.beneath is None:
+            lineage.beneath = lineage.plan_id
         if event["plan_id"] != lineage.plan_id:
             lineage.end_all("superseded")
         lineage.plan_id = event["plan_id"]
@@ -666,6 +687,15 @@ class Verifier:
             self.find("commitment", f"{run_id} is of another plan than the one that was proposed here.")
         elif self.plans.get(event["plan_id"]) != self.stream:
             self.find("commitment", f"{run_id} is of a plan that belongs to another lineage.")
+        before = event.get("continues")
+        ended = before in self.runs and self.runs[before].ended is not None
+        if before is not None and (before != lineage.newest or not ended):
+            self.find(
+                "commitment", f"{run_id} goes on with {before}, which is not the run before it, or has not ended."
+            )
+        lineage.newest, lineage.beneath = run_id, None
+        if name is None and event.get("unasked") is not None:
+            self.unasked(event)
         given = self.approvals.get(name or "")
         signer = None
         if name is not None:
@@ -683,6 +713,19 @@ class Verifier:
         else:
             self.runs[run_id] = Run(self.stream, self.seq, event, given, signer)
 
+    def unasked(self, event: Event) -> None:
+        """Whether an approval that a run before was started on lets this one go on without another."""
+        name, before = event["unasked"]["approval_id"], event.get("continues")
+        given, said = self.approvals.get(name), f"{event['run_id']} went on unasked by {name}"
+        chain: list[str] = []
+        while before is not None and before not in chain:
+            chain.append(before)
+            before = self.runs[before].started.get("continues") if before in self.runs else None
+        if given is None or given.approval.get("allow_subset") is not True or not chain:
+            self.find("approval", f"{said}, which does not allow that.")
+        elif given.ended is None or given.ended.removeprefix("used by ") not in chain:
+            self.find("approval", f"{said}, which no run before it was started on.")
+
     def permits(self, given: Given, event: Event) -> bool:
         known, started = len(self.findings), f"{event['run_id']} was started on {event['approval_id']}"
         if given.lineage != self.stream:
@@ -691,6 +734,11 @@ class Verifier:
             self.find("approval", f"{started}, which had ended: {given.ended}.")
         if given.approval["plan_id"] != event["plan_id"]:
             self.find("approval", f"{started}, which is for another plan.")
+        bound = given.approval.get("continues") or {}
+        if bound.get("run_id") != event.get("continues"):
+            self.find("approval", f"{started}, which is for going on with another run.")
+        elif bound and bound["head"] != self.tips.get(f"run/{bound['run_id']}", (0, b""))[1].hex():
+            self.find("approval", f"{started}, and of {bound['run_id']} more was recorded than the approver saw.")
         if given.approval["issued_at"] > self.at + CLOCK_SKEW_MS:
             self.find("approval", f"{started} before that was given.")
         if max(self.times[given.arrived :], default=0) >= given.approval["expires_at"]:
@@ -716,11 +764,44 @@ class Verifier:
             sentence = f"{name} was run in another directory than it was approved for."
         elif event.get("rerun_of") is not None and not self.ended_before(event["rerun_of"], run):
             sentence = f"{name} does {event['rerun_of']} again, which is no run of its plan that had ended."
+        elif event.get("continues") != run.started.get("continues"):
+            sentence = f"{name} goes on with another run than its plan says."
+        elif kept_of(run) not in (None, event.get("may_keep", [])):
+            sentence = f"{name} may keep other steps of the run before than was approved."
         else:
             return
         self.find("commitment", sentence)
         if run is not None:
             run.signer = None
+
+    def resulted(self, run: Run, event: Event) -> None:
+        """Note what a step came to, and compare what is kept of another run with that run."""
+        kind, step, to = event["type"], event.get("step", ""), event.get("to")
+        outcome = event.get("outcome")
+        before = run.started.get("continues")
+        if kind == "step_kept" and before is not None:
+            former = self.runs.get(before)
+            fits = former is not None and step in former.well and former.outcomes.get(step, b"") == outcome_of(outcome)
+            if not fits or former is None or event.get("run_id") != (former.well[step] or before):
+                sentence = (
+                    f"`{step}` is kept at event {self.seq} with a result that it does not have in the run before."
+                )
+                self.find("commitment", sentence)
+        if kind in ("attempt_started", "step_unfolded", "precondition_broken"):
+            run.outcomes.pop(step, None)
+            run.well.pop(step, None)
+        elif kind == "step_kept":
+            run.outcomes[step], run.well[step] = outcome_of(outcome), event.get("run_id")
+        elif kind in ("attempt_ended", "decision_given") and outcome is not None:
+            run.outcomes[step] = outcome_of(outcome)
+            if outcome.get("error") is None:
+                run.well[step] = None
+        elif kind in ("contract_held", "doubt_checked") or (
+            kind in ("decision_given", "doubt_settled") and to == "passed"
+        ):
+            run.well[step] = None
+        elif kind == "run_cancelled":
+            run.replaced_by = event.get("replaced_by")
 
     def decision_given(self, run_id: str, event: Event, moments: Moments) -> None:
         """A person's answer: through a terminal, before anything else of its step since they were asked, and signed
@@ -776,6 +857,11 @@ class Verifier:
         (size, head), last = self.tips[stream], self.last[stream]
         how = {"run_finished": last.get("status"), "run_cancelled": last.get("status", "cancelled")}
         finished = how.get(last.get("type", ""))
+        heir = self.runs.get(run.replaced_by or "")
+        if finished == "replaced" and (heir is None or heir.started.get("continues") != name):
+            self.stream, self.seq = stream, size
+            self.find("commitment", f"{name} was replaced, and no run goes on in its place.")
+            self.stream, self.seq = run.lineage, run.seq
         if run.ended is not None:
             self.seq, ended = run.ended
             if (ended["head"], ended["status"]) != (head.hex(), finished):
@@ -811,6 +897,17 @@ class Verifier:
         if run.signer is not None:
             return f"signed by {self.approvers[run.signer].name} ({run.signer})"
         return "claims no approval" if run.started["approval_id"] is None else "unsigned"
+
+
+def kept_of(run: Run) -> list[str] | None:
+    """What whoever approved a run saw that it may keep of another one; None where it goes on with none."""
+    bound = run.given.approval.get("continues") if run.given is not None else None
+    return bound.get("kept", []) if bound is not None else None
+
+
+def outcome_of(outcome: Event | None) -> bytes:
+    """The digest of how an attempt went: a ledger can hold more of them than fit in memory."""
+    return hashlib.sha256(json.dumps(outcome, sort_keys=True).encode()).digest() if outcome is not None else b""
 
 
 def answers_of(run: Run) -> str:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ordain.core.approval.approval import Approval, Base, Channel, Principal, WorkspaceIdentity
 from ordain.core.lineage.lineage import TRANSITIONS, PlanState, Stage, apply_lineage
@@ -93,6 +94,7 @@ TABLE = """
 proposed                             | prop | prop | prop |      | prop | prop | prop | prop | prop | prop | prop
 proposed again, with a good approval |      |      | appr |      | appr | appr |      |      |      |      |
 proposed again while it runs         |      |      |      | exec |      |      |      |      |      |      |
+proposed to go on with a run         |      | prop | prop | prop | prop | prop |      |      | prop | prop | prop
 approved                             |      | appr | appr |      | appr | appr |      |      |      |      |
 an approval ended, another is left   |      |      | appr | exec | comp | fail |      |      |      |      |
 the last approval ended              |      |      | prop | exec | comp | fail |      |      |      |      |
@@ -106,6 +108,7 @@ answer sent                          |      |      |      | exec |      |      |
 run completed                        |      |      |      | comp |      |      |      |      |      |      |
 run failed                           |      |      |      | fail |      |      |      |      |      |      |
 run cancelled                        |      |      |      | canc |      |      |      |      |      |      |
+run replaced                         |      | prop | appr |      |      |      |      |      |      |      |
 archived                             |      |      |      |      | arch | arch | arch | arch | arch | arch |
 """
 STAGES: tuple[Stage | None, ...] = (None, *Stage)
@@ -378,3 +381,49 @@ def test_what_a_version_without_preparations_recorded_has_had_its_run():
         "RUN-1",
         None,
     ]
+
+
+# --- Successors ------------------------------------------------------------------------------------------------------
+
+
+def successor(plan: PlanId = B, run: str = "RUN-1") -> PlanPrepared:
+    return replace(prepared(plan), continues=RunId(run), revises=A, reason="The contract was wrong.")
+
+
+def replaced(run: str = "RUN-1") -> RunEnded:
+    return ended("replaced", run)
+
+
+def test_a_proposed_successor_lies_over_the_run_that_it_would_replace():
+    state = fold(prepared(), started(), successor())
+    assert (state.stage, state.plan_id, state.open_run, state.continues) == (Stage.PROPOSED, B, "RUN-1", "RUN-1")
+    state = fold(prepared(), started(), successor(), ended("completed"))
+    assert (state.stage, state.beneath and state.beneath.stage) == (Stage.PROPOSED, Stage.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    "no", [rejected(plan=B), rejected(often=True, plan=B), PlanCancelled(by=KIM), PlanExpired(plan_id=B)]
+)
+@pytest.mark.parametrize("how", [None, "failed"])
+def test_where_it_is_declined_the_lineage_stands_as_before(no, how):
+    events = [prepared(), started(), *([ended(how)] if how else [])]
+    before, after = fold(*events), fold(*events, successor(), no)
+    assert (after.stage, after.plan_id, after.runs) == (before.stage, before.plan_id, before.runs)
+    assert (after.continues, after.beneath, after.permissions) == (None, None, {})
+    assert after.version(B) is not None
+
+
+def test_it_starts_when_the_run_before_has_ended_and_not_else():
+    heir = replace(started("RUN-2"), plan_id=B, continues=RunId("RUN-1"))
+    state = fold(prepared(), started(), successor(), replaced(), heir)
+    assert (state.stage, state.open_run, state.runs) == (Stage.EXECUTING, "RUN-2", {"RUN-1": "replaced", "RUN-2": None})
+    with pytest.raises(IllegalTransition):
+        fold(prepared(), started(), successor(), heir)
+    with pytest.raises(IllegalTransition):  # it goes on with nothing
+        fold(prepared(), started(), successor(), replaced(), replace(heir, continues=None))
+    with pytest.raises(IllegalTransition):  # nothing is proposed that would
+        fold(prepared(), started(), replaced())
+    with pytest.raises(IllegalTransition):
+        fold(prepared(), started(), successor(run="RUN-9"))
+    with pytest.raises(IllegalTransition):  # what comes while a run is open goes on with it
+        fold(prepared(), started(), successor(), prepared(B))

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from ordain.app.answers import QuestionNotifier
 from ordain.app.authority import RunAuthority, taken_over
+from ordain.app.bound_file import bound_files
 from ordain.app.gate import Gate
-from ordain.core.approval.approval import Approval
+from ordain.app.succession import former_steps
 from ordain.core.plan.value import RunId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.run.event import RunCancelled
 from ordain.core.run.run_state import RunState
 from ordain.core.text.problem import Problem, Refused
-from ordain.engine.bound_file import BoundFiles
 from ordain.engine.context import OpenedRun, RunContext, open_context
 from ordain.engine.follow import RunFollower, StepLog
 from ordain.engine.journal import Journal
@@ -86,7 +86,8 @@ def open_run(
     """What a run is carried out with, as it was started and as things stand now. `judged_at` is how long the
     workspace's stream was when policy was asked about the whole plan; None where an earlier executor did that."""
     held, records = here.held(), here.records
-    former = records.run(state.rerun_of)[0] if state.rerun_of is not None else None
+    before = state.rerun_of or state.continues
+    former = records.run(before)[0] if before is not None else None
     _, permission = records.start_of(state.run_id, state.lineage)
     approval = permission.approval if permission is not None else None
     ports = replace(here.ports, shell=here.shell_for(state.limits_in_force))
@@ -107,30 +108,11 @@ def open_run(
         head=head,
         heard=heard,
         approval=approval,
-        bound=_bound_files(here, state, approval),
-        former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else {},
+        bound=bound_files(here, state, approval),
+        former=former_steps(former) if former is not None else {},
     )
     sink = held.sink(state, former) if former is not None else held.sink(state)
     return open_context(ports, opened, snapshot=held.snapshot, sink=sink, authority=authority)
-
-
-def _bound_files(here: Surroundings, state: RunState, approval: Approval | None) -> BoundFiles | None:
-    """The files that commands read as the approval was bound to them, or as they were when the run started; None
-    where it began before they were bound."""
-    bound = state.operands
-    if approval is not None:
-        bound = approval.base.operands if approval.base.commands else None
-    if bound is None:
-        return None
-    return BoundFiles(
-        state,
-        bound,
-        tools={**here.ports.toolbox.definitions(), **state.limits_in_force.handlers},
-        scripts=here.scripts(state.plan),
-        contents=here.contents,
-        shown=here.shown_path,
-        real=here.ports.workspace.real_path,
-    )
 
 
 async def end_run(here: Surroundings, run_id: RunId, event: RunCancelled) -> RunState:

@@ -11,11 +11,22 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from ordain.app.proposals import expire
-from ordain.core.approval.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, drift, signed_bytes
+from ordain.app.succession import going_on
+from ordain.core.approval.approval import (
+    CLOCK_SKEW_MS,
+    Approval,
+    Principal,
+    Situation,
+    action_kinds,
+    check,
+    drift,
+    signed_bytes,
+)
 from ordain.core.approval.signature import fingerprint
 from ordain.core.ledger import chain
 from ordain.core.lineage.decision import Moments, persons_only, signed_decision, still_asked
 from ordain.core.lineage.lineage import Permission, PlanState, Stage
+from ordain.core.lineage.subset import subset_faults
 from ordain.core.lineage.workspace import Approver, WorkspaceState, trusting
 from ordain.core.lint.settings import list_problems, named_sources
 from ordain.core.plan.canonical import plan_id, short_id
@@ -86,10 +97,12 @@ class Gate:
         here, now = self._here, self._here.now()
         approver = await self.check_approvable(stream, state, by, credential.name if credential is not None else None)
         plan, settings = here.records.plan(stream), here.snapshot.settings
-        situation = await here.situation(plan)
-        seen = (state.plan_id, situation.base, situation.workspace.path)
-        if shown is not None and (shown.plan_id, shown.base, shown.workspace) != seen:
-            raise meanwhile(state.plan_id, *drift(shown.base, situation.base))
+        situation = await self._situation(state, plan)
+        seen = (state.plan_id, situation.base, situation.workspace.path, situation.continues)
+        if shown is not None:
+            continued = shown.successor.binding if shown.successor is not None else None
+            if (shown.plan_id, shown.base, shown.workspace, continued) != seen:
+                raise meanwhile(state.plan_id, *drift(shown.base, situation.base))
         size, head = here.ledger.checkpoint()
         assert state.proposer is not None
         approval = Approval(
@@ -111,10 +124,18 @@ class Gate:
             ledger_size=shown.ledger_size if shown is not None else size,
             ledger_head=shown.ledger_head if shown is not None else head.hex(),
             key=fingerprint(approver.key) if approver is not None else None,
+            continues=situation.continues,
+            allow_subset=shown.allow_subset if shown is not None else False,
         )
         if credential is None:
             return Permission(approval=approval)
         return Permission(approval=approval, signature=await here.sign(credential, signed_bytes(approval), by))
+
+    async def _situation(self, state: PlanState, plan: Plan) -> Situation:
+        """How things stand, with the run that a successor would go on with."""
+        going = going_on(self._here, state, plan)
+        binding = going.binding if going is not None else None
+        return msgspec.structs.replace(await self._here.situation(plan), continues=binding)
 
     async def check_approvable(
         self, stream: str, state: PlanState, by: Principal, signer: str | None
@@ -176,7 +197,7 @@ class Gate:
             return None
         if not state.permissions:
             raise Refused([_why_none(state, command)])
-        situation = await here.situation(plan)
+        situation = await self._situation(state, plan)
         settings, workspace = here.snapshot.settings, here.snapshot.workspace
         problems: list[Problem] = []
         for permission in reversed(state.permissions.values()):
@@ -236,9 +257,14 @@ class Gate:
                 and here.ports.keyring.verify(known.key, given.signature, signed_bytes(approval))
             )
             if good:
-                begun = any(record.attempts for record in run.steps.values())
-                situation = await here.situation(run.plan)
-                problem = check(approval, run.plan, situation)
+                # What went on unasked was judged when it began, by this approval of the plan that it is a part of.
+                unasked = run.continues is not None and approval.plan_id != run.plan_id
+                begun = unasked or any(record.attempts for record in run.steps.values())
+                plan = here.records.plan(run.lineage, approval.plan_id) if unasked else run.plan
+                situation = msgspec.structs.replace(await here.situation(plan), continues=approval.continues)
+                problem = check(approval, plan, situation)
+                for fault in subset_faults(plan, run.plan) if unasked else ():
+                    problem = Problem(code="E_PLAN_HASH_MISMATCH", detail=f"Nobody approved this: {fault}.")
                 bound = ("E_PLAN_HASH_MISMATCH", "E_PLAN_WORKSPACE")
                 if begun and problem is not None and problem.code not in bound:
                     problem = None  # what it began under may have changed since

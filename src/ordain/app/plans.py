@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ordain.app.proposals import Proposals
+from ordain.app.proposals import Proposals, Succession
 from ordain.app.refusals import Refusals
 from ordain.app.renamed import warn_renamed
 from ordain.app.review import Params, plan_or_refuse
@@ -250,6 +250,8 @@ class PlanVerbs:
         if status == Stage.APPROVED and self._all_revoked(state):
             status = Stage.PROPOSED
         requires_approval, destructive, run, plan = True, 0, None, None
+        known = state.version(state.plan_id)
+        number, version = known if known is not None else (len(state.revisions), None)
         word, feedback = str(status), state.rejections[-1].words() if state.rejections else None
         try:
             run = self._report(state.open_run) if state.open_run is not None else None
@@ -266,7 +268,7 @@ class PlanVerbs:
             lineage=lineage_id(summary.stream),
             plan_id=state.plan_id,
             title=state.title,
-            status=run.status if run is not None else word,
+            status=run.status if run is not None and state.continues is None else word,
             document=state.document,
             proposer=state.proposer,
             opened_at=state.opened_at,
@@ -280,6 +282,10 @@ class PlanVerbs:
             unused=len(state.permissions),
             last_run=next(reversed(state.runs), None),
             run=run,
+            version=number,
+            previous_plan_id=version.previous_plan_id if version is not None else None,
+            reason=version.reason if version is not None else "",
+            continues=state.continues,
         )
 
     def _all_revoked(self, state: PlanState) -> bool:
@@ -352,10 +358,34 @@ class PlanVerbs:
         file: str | None = None,
         params: Params = (),
         origin: PlanOrigin | None = None,
+        *,
+        reason: str = "",
     ) -> Prepared:
-        """Replace a plan by another one of the same lineage: from a document, or from its own, edited since."""
+        """Replace a plan by another one of the same lineage: from a document, or from its own, edited since. While a
+        run of it is open, that proposes to go on with the run by the new plan: the run stays as it is until then."""
         async with self._refusals.asked_for("revise", ref, by):
-            return await self._proposals.revise(ref, by, data, file, params, origin)
+            succession = Succession(reason=reason)
+            return await self._proposals.revise(ref, by, data, file, params, origin, succession)
+
+    async def succeed(
+        self,
+        run: str,
+        by: Principal,
+        data: bytes,
+        file: str | None = None,
+        params: Params = (),
+        origin: PlanOrigin | None = None,
+        *,
+        again_from: str | None = None,
+        reason: str = "",
+    ) -> Prepared:
+        """Propose to go on with a run by another plan, also after its end. Nothing is kept of `again_from` and what
+        needs it."""
+        run_id = self._records.find_run(run)
+        step = StepId(again_from) if again_from is not None else None
+        async with self._refusals.asked_for("rerun", run, by):
+            succession = Succession(run_id=run_id, again_from=step, reason=reason)
+            return await self._proposals.revise(run_id, by, data, file, params, origin, succession)
 
     async def reject(
         self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str] | None = None
@@ -429,6 +459,8 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
     """What of a plan waits for a person."""
     item = partial(InboxItem, title=line.title, plan_id=line.plan_id, workspace=workspace)
     short = short_id(line.plan_id)
+    if line.run is not None and line.continues is not None:
+        return [*_waiting(replace(line, continues=None), workspace), *_waiting(replace(line, run=None), workspace)]
     if line.run is not None and line.run.status in ("stalled", "stopped"):
         run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in _UNDER_WAY]
         begun = f"; {', '.join(at_work)} had begun" if at_work else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +21,7 @@ from ordain.core.lineage.lineage import TRANSITIONS, PlanState, Rejection, Stage
 from ordain.core.plan.canonical import canonical_bytes, plan_id, reread_plan, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.template import Filled
-from ordain.core.plan.value import Instant, PlanId, StepId
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.agent import unheld_problems
 from ordain.core.policy.settings import Settings
 from ordain.core.policy.tier import tier_of
@@ -33,8 +34,27 @@ from ordain.core.text.redaction import Redactor
 from ordain.documents.document import Document
 from ordain.documents.include import document_digest
 from ordain.documents.reading import read
-from ordain.records.records import first_lineage, lineage_id, refuse_foreign, refuse_superseded
+from ordain.records.records import first_lineage, lineage_id, names_run, refuse_foreign, refuse_superseded
 from ordain.records.surroundings import Surroundings
+
+
+class Source(NamedTuple):
+    """The document that a plan comes from, if it is a file."""
+
+    file: str | None = None
+    sha256: str | None = None
+    origin: PlanOrigin | None = None
+    """Where a planner of ours wrote it: how it came to be."""
+
+
+class Succession(NamedTuple):
+    """What is said with a new version of a plan that has a run."""
+
+    run_id: RunId | None = None
+    """The run to go on with, where one was named; else the one that is open."""
+    again_from: StepId | None = None
+    reason: str = ""
+
 
 _REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED)
 """Where preparing a changed document makes a revision; what ran or was put away stays as it was."""
@@ -86,8 +106,8 @@ class Proposals:
         document, problems = self.reviews.lint(data, file, params, storing=True)
         plan = plan_or_refuse(document, problems)
         stream = None if params or file is None else self._revised(file)
-        digest = document_digest(data, document.included)
-        return await self._prepare(plan, by, file, digest, problems, stream, origin)
+        source = Source(file, document_digest(data, document.included), origin)
+        return await self._prepare(plan, by, problems, source, stream)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code; a template takes the defaults of its parameters."""
@@ -96,7 +116,7 @@ class Proposals:
             raise Refused(filled)
         problems = self.reviews.lint_plan(filled.plan)
         plan_or_refuse(Document(plan=filled.plan, problems=()), problems)
-        return await self._prepare(filled.plan, by, None, None, problems, None)
+        return await self._prepare(filled.plan, by, problems, Source(), None)
 
     async def revise(
         self,
@@ -106,9 +126,12 @@ class Proposals:
         file: str | None,
         params: Params,
         origin: PlanOrigin | None = None,
+        succession: Succession | None = None,
     ) -> Prepared:
-        """Replace a plan by another one of the same lineage: from a document, or from the plan's own, edited since."""
-        stream = self._here.records.find_plan(ref)
+        """Replace a plan by another one of the same lineage: from a document, or from the plan's own, edited since.
+        While a run of it is open, that is a proposal to go on with the run by another plan; with `succession` it is one
+        after the run's end too."""
+        stream = self._lineage_of(ref)
         state = self._here.records.lineage(stream)
         if data is None:
             file = state.document
@@ -124,7 +147,12 @@ class Proposals:
             detail = f"This very plan is known as {lineage_id(known or '')} already; a plan belongs to one lineage."
             raise refuse("E_PLAN_EXISTS", detail, command=f"ordain show {short_id(plan_id(plan))}")
         digest = document_digest(data, document.included) if file is not None else None
-        return await self._prepare(plan, by, file, digest, problems, stream, origin)
+        source = Source(file, digest, origin)
+        return await self._prepare(plan, by, problems, source, stream, succession or Succession())
+
+    def _lineage_of(self, ref: str) -> str:
+        records = self._here.records
+        return records.run(records.find_run(ref))[0].lineage if names_run(ref) else records.find_plan(ref)
 
     def judge(self, data: bytes) -> tuple[Document, tuple[Problem, ...]]:
         """Everything that keeps a document from being proposed as it stands, and all it is warned of; nothing is
@@ -157,11 +185,10 @@ class Proposals:
         self,
         plan: Plan,
         by: Principal,
-        file: str | None,
-        digest: str | None,
         notices: tuple[Problem, ...],
+        source: Source,
         revised: str | None,
-        origin: PlanOrigin | None = None,
+        succession: Succession | None = None,
     ) -> Prepared:
         here = self._here.held()
         settings, before = here.snapshot.settings, here.snapshot.notices
@@ -173,6 +200,7 @@ class Proposals:
         await here.identity()
         await self.expire_overdue()
         identity, now = plan_id(plan), here.now()
+        reason = here.redactor().text(succession.reason.strip()) if succession is not None else ""
         # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
         stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
         expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ports.ids.mint("PREP-")
@@ -180,34 +208,39 @@ class Proposals:
         alike = self._rejected_alike(plan, by, stream) if not by.person else ()
 
         def proposed(state: PlanState) -> PlanPrepared:
-            self._refuse_proposal(state, identity, by, settings, alike)
+            goes_on = _gone_on_with(state, succession)
+            _refuse_succession(state, identity, plan, goes_on, succession)
+            self._refuse_proposal(state, identity, by, settings, alike, goes_on)
             # The same plan without a file takes nothing away from the one that has it.
-            kept = state if file is None and identity == state.plan_id else None
+            kept = state if source.file is None and identity == state.plan_id else None
+            again_from = succession.again_from if succession is not None else None
             return PlanPrepared(
                 plan_id=identity,
                 plan=msgspec.Raw(canonical_bytes(plan)),
-                document=file if kept is None else kept.document,
-                document_sha256=digest if kept is None else kept.document_sha256,
+                document=source.file if kept is None else kept.document,
+                document_sha256=source.sha256 if kept is None else kept.document_sha256,
                 by=by,
                 expires_at=expires_at,
                 revises=state.plan_id if state.plan_id not in ("", identity) else None,
                 environment=here.environment(plan, settings),
                 preparation=preparation,
-                origin=origin,
+                origin=source.origin,
+                continues=goes_on,
+                again_from=(again_from or state.again_from) if goes_on is not None else None,
+                reason=reason,
             )
 
         state = await here.records.decide(stream, proposed, now)
         self.write_copy(stream, state)
         review = self.reviews.review(plan, stream, state, notices)
         short = short_id(identity)
+        startable = state.open_run is None or state.open_run == state.continues
         prepared = Prepared(
             review=review,
             lineage=lineage_id(stream),
             expires_at=expires_at,
-            approval_command=f"ordain approve {short}" if review.requires_approval and not state.open_run else None,
-            commit_command=f"ordain commit {short} --preparation {preparation}"
-            if not state.open_run
-            else "ordain status",
+            approval_command=f"ordain approve {short}" if review.requires_approval and startable else None,
+            commit_command=f"ordain commit {short} --preparation {preparation}" if startable else "ordain status",
             preparation=preparation,
         )
         if prepared.approval_command is not None and state.stage is Stage.PROPOSED and not by.person:
@@ -237,10 +270,16 @@ class Proposals:
         return tuple(found)
 
     def _refuse_proposal(
-        self, state: PlanState, identity: PlanId, by: Principal, settings: Settings, alike: tuple[Rejection, ...]
+        self,
+        state: PlanState,
+        identity: PlanId,
+        by: Principal,
+        settings: Settings,
+        alike: tuple[Rejection, ...],
+        goes_on: RunId | None,
     ) -> None:
         """Raise Refused where this may not be proposed, or not by an agent. `alike` are rejections of the same work."""
-        if state.stage is Stage.EXECUTING and identity != state.plan_id:
+        if state.stage is Stage.EXECUTING and identity != state.plan_id and goes_on is None:
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
         if by.person:
             return
@@ -451,6 +490,35 @@ async def expire(here: Surroundings, stream: str) -> PlanState | None:
     command = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
     here.notify("expired", plan_id=state.plan_id, title=state.title, command=command)
     return state
+
+
+def _gone_on_with(state: PlanState, succession: Succession | None) -> RunId | None:
+    """The run that a new version of a plan would go on with. Whoever revises a proposed successor proposes another
+    one; while a run is open there is no other kind of revision."""
+    if state.continues is not None or succession is None:
+        return state.continues
+    return state.open_run if succession.run_id is None else succession.run_id
+
+
+def _refuse_succession(
+    state: PlanState, identity: PlanId, plan: Plan, goes_on: RunId | None, succession: Succession | None
+) -> None:
+    """Raise Refused where a plan cannot go on with a run: it is that run's own, or the run is not the newest."""
+    running = state.beneath.plan_id if state.beneath is not None else state.plan_id
+    if goes_on is None:
+        return
+    newest = next(reversed(state.runs), None)
+    if succession is not None and succession.run_id not in (None, newest):
+        detail = f"{succession.run_id} is not the newest run of its plan; what passed then may have failed since."
+        raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest} --with DOCUMENT")
+    if identity == running:
+        detail = f"This is the very plan of {goes_on}; there is nothing new to go on with."
+        command = "ordain status" if goes_on == state.open_run else f"ordain rerun {goes_on}"
+        raise refuse("E_SUCCESSOR_SAME", detail, "Answer what the run asks, or change the plan.", command=command)
+    names = [step.id for step in plan.steps]
+    if succession is not None and succession.again_from is not None and succession.again_from not in names:
+        detail = f"The new plan has no step `{succession.again_from}`."
+        raise refuse("E_RUN_STEP", detail, *closest(succession.again_from, names))
 
 
 def _same_agent(proposer: Principal | None, by: Principal) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from ordain.app.succession import successor as reviewed_successor
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
 from ordain.core.lineage.lineage import PlanState, Rejection
@@ -31,6 +32,7 @@ from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.file_diff import BYTES_MAX, file_diffs
 from ordain.core.report.report import Review, RunReport
+from ordain.core.report.succession import Successor
 from ordain.core.text.path import handed_fault, path_fault
 from ordain.core.text.problem import Place, Problem, Refused, Severity, blame_step
 from ordain.documents.document import Document
@@ -182,6 +184,7 @@ class Reviews:
             run=run,
             rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
             unused=len(state.permissions),
+            successor=reviewed_successor(self._here, state, plan),
         )
 
     def _review(
@@ -196,6 +199,7 @@ class Reviews:
         run: RunReport | None = None,
         rejections: tuple[Rejection, ...] = (),
         unused: int = 0,
+        successor: Successor | None = None,
     ) -> Review:
         from ordain.core.report.risk_search import RiskSources, find_risks  # only where a plan is shown
 
@@ -211,6 +215,13 @@ class Reviews:
 
         operands = {path: what for path, what in base.operands.items() if not hidden(path)}
         since, since_rejected = _since(here, plan, identity, lineage, document) if lineage is not None else (None, None)
+        requires_approval, reasons = ruling.requires_approval, ruling.reasons
+        if successor is not None:
+            if since is not None and since.plan_id == successor.previous_plan_id:
+                since = None  # it is told as what changes from the run on
+            requires_approval = not successor.unasked
+            why = f"because it goes on with {successor.run_id}" if requires_approval else ""
+            reasons = (*((why,) if why else ()), *(f"because {one}" for one in successor.why_asked), *reasons)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
         notices = (*notices, *here.snapshot.notices, *ruling.denied, *here.ports.weaknesses)
         tasks = tuple(assignments(plan, settings, here.known_agents(settings), tools))
@@ -225,8 +236,8 @@ class Reviews:
             status=status,
             plan=plan,
             workspace=workspace,
-            requires_approval=ruling.requires_approval,
-            reasons=ruling.reasons,
+            requires_approval=requires_approval,
+            reasons=reasons,
             effects=planned_effects(plan, tools, settings),
             risks=find_risks(plan, sources),
             diffs=file_diffs(plan, partial(_text_of, here)),
@@ -247,6 +258,7 @@ class Reviews:
             signature_required=settings.require_signature,
             since=since,
             since_rejected=since_rejected,
+            successor=successor,
         )
 
 

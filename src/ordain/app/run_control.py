@@ -15,7 +15,9 @@ from ordain.app.authority import taken_over
 from ordain.app.gate import Gate, given, meanwhile
 from ordain.app.output_tail import OutputTails
 from ordain.app.proposals import Proposals
+from ordain.app.readiness import refuse_broken, refuse_unprotectable
 from ordain.app.run_end import RunEnds, refuse_if_ended
+from ordain.app.succession import going_on, opened_after, refuse_unready, replacing, unasked_or_why
 from ordain.core.approval.approval import Approval, Principal
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.plan.actions.lock import lock_taken
@@ -26,7 +28,7 @@ from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Life, Review, RunReport, run_report
-from ordain.core.run.event import ApprovalGiven, RunCancelled, RunFinished, RunOpened, RunStarted
+from ordain.core.run.event import ApprovalGiven, RunCancelled, RunEnded, RunFinished, RunOpened, RunStarted
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import keepable
 from ordain.core.run.wait import signals_of, stream_of_signal
@@ -271,23 +273,29 @@ class RunControl:
         if used is not None and shown is None and again is None:
             return used
         plan, now = self._records.plan(stream), here.now()
-        settings = snapshot.settings
+        settings, going, unasked = snapshot.settings, going_on(here, state, plan), None
         requires_approval = self._asks_approval(state, plan, settings)
-        events: tuple[ApprovalGiven | RunStarted, ...] = ()
+        if going is not None:
+            refuse_unready(here, going.former)
+            unasked = unasked_or_why(here, state, plan, going)[0] if shown is None else None
+            requires_approval = unasked is None
+        events: tuple[ApprovalGiven | RunEnded | RunStarted, ...] = ()
         if shown is not None:
             permission = await self._gate.permit(stream, state, by, shown, credential)
             approval: Approval | None = permission.approval
             events = (given(permission),)
         else:
             approval = await self._gate.usable(state, stream, plan, required=requires_approval)
-        await self._refuse_unprotectable(plan)
-        self._refuse_broken(plan, approval)
+        await refuse_unprotectable(here, plan)
+        refuse_broken(here, plan, approval)
         started = RunStarted(
             run_id=run_id,
             plan_id=state.plan_id,
             approval_id=approval.approval_id if approval is not None else None,
             by=by,
-            tools=here.judged_by(plan, settings) if approval is None else None,
+            tools=here.judged_by(plan, settings) if approval is None and unasked is None else None,
+            continues=state.continues,
+            unasked=unasked,
             preparation=prepared if used is None and again is None else _started_for(state, approval, shown),
         )
         opened = RunOpened(
@@ -308,12 +316,20 @@ class RunControl:
             signals={key: size for key in signals_of(plan) if (size := here.ledger.size(stream_of_signal(key)))},
             environment=state.environment if approval is None else None,
         )
-        await here.ledger.append(
-            now,
-            here.unchanged(snapshot),
-            Append(stream=stream, expected=state.size, events=(*events, started)),
-            Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
-        )
+        also: tuple[Append, ...] = ()
+        with ExitStack() as held:
+            if going is not None:
+                if not going.former.finished:
+                    held.enter_context(here.ports.lock.claim(going.former.run_id))  # nobody goes on with it meanwhile
+                ended, also = replacing(here, going, run_id, by, now)
+                events, opened = (*events, *ended), opened_after(opened, going)
+            await here.ledger.append(
+                now,
+                here.unchanged(snapshot),
+                Append(stream=stream, expected=state.size, events=(*events, started)),
+                *also,
+                Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
+            )
         self.started = run_id
         return snapshot.workspace.size
 
@@ -324,7 +340,10 @@ class RunControl:
         plan = self._records.plan(stream)
         with self._here.asked_tools(plan, _sealed_for(state)):
             required = self._asks_approval(state, plan, self._here.snapshot.settings)
-            self._refuse_broken(plan, await self._gate.usable(state, stream, plan, required=required))
+            if (going := going_on(self._here, state, plan)) is not None:
+                refuse_unready(self._here, going.former)
+                required = unasked_or_why(self._here, state, plan, going)[0] is None
+            refuse_broken(self._here, plan, await self._gate.usable(state, stream, plan, required=required))
 
     def _asks_approval(self, state: PlanState, plan: Plan, settings: Settings) -> bool:
         """Whether a run of a plan needs an approval; raises Refused where none may start whoever approved it."""
@@ -336,42 +355,6 @@ class RunControl:
         if ruling.denied:
             raise Refused(ruling.denied)
         return ruling.requires_approval
-
-    def _refuse_broken(self, plan: Plan, approval: Approval | None) -> None:
-        """Raise Refused with every precondition of the plan that does not hold, before anything is spent on it."""
-        if not plan.preconditions:
-            return
-        from ordain.engine.begin import Conditions  # few plans have any
-
-        conditions = Conditions(
-            self._here.ports,
-            run_id=None,
-            lock_holder=lambda name: self._records.lock(name).holder,
-            approval=approval,
-            passed=lambda name: f"`{name}` has not passed: its run has not begun",
-            variables=lambda expression: {
-                "params": {name: parameter.default for name, parameter in plan.params.items()},
-                "steps": {},
-                "data": {},
-            },
-        )
-        redactor = self._here.redactor()
-        broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
-        if broken:
-            raise Refused(
-                Problem(
-                    code="E_PLAN_PRECONDITION_FAILED",
-                    detail=f"Before this plan begins something must hold that does not: {redactor.text(why)}.",
-                )
-                for why in broken
-            )
-
-    async def _refuse_unprotectable(self, plan: Plan) -> None:
-        """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
-        come to be while it runs are looked at then."""
-        for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
-            if patterns:
-                await self._here.ports.protection.save(patterns, ())
 
     # --- Going on --------------------------------------------------------------------------------------------------
 
@@ -562,7 +545,7 @@ class RunControl:
                 await asyncio.wait_for(self._here.ledger.grown(stream, seen), LOOKING_S)
 
     def refuse_open(self, state: PlanState) -> None:
-        if state.open_run is not None:
+        if state.open_run is not None and state.open_run != state.continues:
             asked = self.report(state.open_run).questions
             command = asked[0].asking if asked else f"ordain resume {state.open_run}"
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)

@@ -217,6 +217,15 @@ class RunVerbs:
                 raise refuse("E_RUN_AMBIGUOUS", ways, *commands, command=commands[0])
         raise refuse("E_RUN_NOT_FOUND", "No run of this workspace has ended.", command="ordain status")
 
+    def newest_run(self, ref: str | None) -> RunId:
+        """The newest run of a plan; without a name, of the one plan whose run ended or waits."""
+        if ref is None:
+            return self.ended_run()
+        _, state = self._records.current(ref)
+        if not state.runs:
+            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command="ordain status")
+        return next(reversed(state.runs))
+
     @property
     def carries_out(self) -> RunId | None:
         """The run that is under way in this process."""
@@ -233,7 +242,8 @@ class RunVerbs:
 
     def executing(self, ref: str) -> RunId | None:
         """The run of a plan that somebody carries out by now, if there is one."""
-        run_id = self._records.current(ref)[1].open_run
+        state = self._records.current(ref)[1]
+        run_id = state.open_run if state.open_run != state.continues else None
         return run_id if run_id is not None and self._control.report(run_id).executors else None
 
     def is_busy(self, ref: str) -> bool:

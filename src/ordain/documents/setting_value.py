@@ -89,6 +89,7 @@ def nothing_or(reader: Reader) -> Reader:
 
 # --- Readers ---------------------------------------------------------------------------------------------------------
 
+read_tries = _number(0, COUNT_MAX)
 read_text = reads(lambda value: isinstance(value, str) and value, "must be a text")
 read_flag = reads(lambda value: isinstance(value, bool), "must be true or false")
 read_concurrency, read_count = _number(1, CONCURRENCY_MAX), _number(1, COUNT_MAX)

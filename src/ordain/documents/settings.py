@@ -64,6 +64,7 @@ from ordain.documents.setting_value import (
     read_template,
     read_text,
     read_tier,
+    read_tries,
     read_variable,
     read_variables,
     reads,
@@ -74,7 +75,7 @@ RULES_MAX = 100
 _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64, and begin with none of the last two."
 
 _LATER = {
-    "plans": {"max_replans", "marks"},
+    "plans": {"marks"},
 }
 """Parts of the design that this version does not carry out; refused, so that nobody relies on them."""
 
@@ -334,6 +335,7 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "plans": {
         "propose_ttl": ("propose_ttl_ms", read_milliseconds),
         "max_rejections": ("max_rejections", read_count),
+        "max_replans": ("max_replans", read_tries),
         "max_pending": ("max_pending", read_count),
         "documents": ("documents", read_folder),
         "templates": ("templates", read_folder),

@@ -120,9 +120,18 @@ class Attempts:
 
     async def recheck(self, step_id: StepId) -> Report:
         """Look whether what a step did in the run before is still there."""
-        checked = contract_of(self._state.step(step_id)) is not None
-        evidence = await self._contract(step_id) if checked else None
-        return lambda now: rechecked(step_id, self._run.opened.former.get(step_id), evidence)
+        step, before = self._state.step(step_id), self._run.opened.former[step_id]
+        evidence = None
+        if contract_of(step) is not None:
+            evidence = await self._contract(step_id)
+        elif check_of(step) is not None:
+            evidence = before.evidence  # an expression asks about the attempt itself, which there is none of
+        if self._state.continues is None:
+            return lambda now: rechecked(step_id, before.outcome, evidence)
+        if changed := await self._run.ports.protection.changed(before.protected, self._run.journal.ledger.seal):
+            detail = f"protected files are not as they were: {', '.join(sorted(changed))}"
+            evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0, detail=self._run.sink.text(detail))
+        return lambda now: rechecked(step_id, before.outcome, evidence, before.run_id, before.word)
 
     async def verify(self, step_id: StepId) -> Report:
         evidence = await self._checked(step_id)

@@ -12,8 +12,9 @@ from ordain.core.plan.model import Step
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.policy.settings import Limits, Settings
+from ordain.core.run.inheritance import FormerStep
 from ordain.core.run.run_state import RunState
-from ordain.core.run.step_event import DecisionGiven, Outcome
+from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Problem
 from ordain.core.text.secret import Secret
 from ordain.engine.bound_file import BoundFiles
@@ -58,8 +59,8 @@ class OpenedRun(Struct, frozen=True, kw_only=True):
     """What the run was started on."""
     bound: BoundFiles | None = None
     """Compares the files that its commands read."""
-    former: Mapping[StepId, Outcome | None] = {}
-    """What was seen of the steps of the run that this one does again."""
+    former: Mapping[StepId, FormerStep] = {}
+    """What was seen of the steps of the run that this one does again, or goes on with."""
 
 
 class RunContext(Struct, frozen=True, kw_only=True):

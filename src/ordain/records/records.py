@@ -244,7 +244,9 @@ class Records:
             for one in events
             if isinstance(one, ApprovalGiven)
         }
-        return started.approval_id, given.get(started.approval_id or "")
+        # One that went on unasked stands on the approval that allows that.
+        approval_id = started.unasked.approval_id if started.unasked is not None else started.approval_id
+        return approval_id, given.get(approval_id or "")
 
     def run_events(self, run_id: RunId) -> tuple[Recorded, ...]:
         """The events of a run, in order."""

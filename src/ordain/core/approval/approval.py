@@ -17,7 +17,7 @@ from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan, all_steps, contract_of
 from ordain.core.plan.role import PaneName, parts
 from ordain.core.plan.tool import action_kind, tool_name
-from ordain.core.plan.value import Instant, PlanId
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.path_use import changed
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.text.problem import Problem
@@ -99,6 +99,15 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Since that boot, asleep or awake."""
 
 
+class Continuation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which run a successor goes on with, as it stands, and what it may keep of it."""
+
+    run_id: RunId
+    head: str
+    """Of that run's chain: with it everything that was recorded of it."""
+    kept: tuple[StepId, ...] = ()
+
+
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One permission for one run of one plan.
 
@@ -129,6 +138,11 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many events the ledger had, and the digest over all of them; the approver saw both."""
     key: str | None = None
     """The fingerprint of the key that signs this approval."""
+    continues: Continuation | None = None
+    """What the run goes on with; nothing for one that begins anew."""
+    allow_subset: bool = False
+    """Whether a successor of the run may go on unasked that does nothing but what this permits
+    (`core.lineage.subset`)."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +154,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     now: Moment
     panes: Mapping[str, str] = {}
     """The identities of the panes that are there."""
+    continues: Continuation | None = None
+    """What the run would go on with, as that stands now."""
     misfits: Callable[[SealedEnvironment], Iterable[str]] = lambda sealed: ()
     """What of the environment here does not fit what was sealed, each in words."""
 
@@ -201,6 +217,8 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
             command=again,
         )
     differences = (*drift(approval.base, here.base), *here.misfits(approval.base.environment))
+    if approval.continues != here.continues:
+        differences += (_continuation_words(approval.continues, here.continues),)
     if approval.tier != here.tier:
         differences += (f"the trust tier was {approval.tier} and is {here.tier}",)
     if differences:
@@ -211,6 +229,15 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
             command=again,
         )
     return None
+
+
+def _continuation_words(before: Continuation | None, now: Continuation | None) -> str:
+    if before is None or now is None or before.run_id != now.run_id:
+        named = [one.run_id if one is not None else "no run" for one in (before, now)]
+        return f"the run that it goes on with (it was {named[0]}, it is {named[1]})"
+    if before.kept != now.kept:
+        return f"what it keeps of {now.run_id}"
+    return f"{now.run_id}, which it goes on with: something was recorded of that since"
 
 
 def _out_of_time(approval: Approval, now: Moment) -> str | None:

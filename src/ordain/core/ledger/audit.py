@@ -195,6 +195,10 @@ class _Auditor(AuditState):
             self.find(Kind.COMMITMENT, started.lineage, started.seq, sentence)
             return
         finished = run.last.status if isinstance(run.last, RunFinished | RunCancelled) else None
+        heir = self.started.get(started.replaced_by) if started.replaced_by is not None else None
+        if finished == "replaced" and (heir is None or heir.event.continues != run_id):
+            sentence = f"{run_id} was replaced, and no run goes on in its place."
+            self.find(Kind.COMMITMENT, f"run/{run_id}", run.size, sentence)
         if started.ended is None:
             if finished is not None:
                 sentence = f"{run_id} has finished, and its plan does not say so."

@@ -11,12 +11,14 @@ from ordain.core.approval.signature import Signature, Verifier, fingerprint
 from ordain.core.ledger import chain
 from ordain.core.ledger.findings import Finding, Kind, Rules
 from ordain.core.ledger.link import Tip
+from ordain.core.ledger.step_result import StepResults
 from ordain.core.lineage.decision import Moments, signed_decision
 from ordain.core.lineage.lineage import PlanState, apply_lineage
+from ordain.core.lineage.subset import subset_faults
 from ordain.core.lineage.workspace import Approver, WorkspaceState
 from ordain.core.plan.canonical import PLAN_TYPE, canonical_bytes, digest, plan_from_bytes, short_id
 from ordain.core.plan.model import Plan, contract_of
-from ordain.core.plan.value import Instant, PlanId, RunId
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.run.attempt import fits
 from ordain.core.run.event import (
     ApprovalExpired,
@@ -27,16 +29,24 @@ from ordain.core.run.event import (
     LockTaken,
     PlanArchived,
     PlanCancelled,
+    PlanExpired,
     PlanPrepared,
     PlanRejected,
+    RunCancelled,
     RunEnded,
     RunOpened,
     RunStarted,
     SignalGiven,
+    Unasked,
 )
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.state import apply
-from ordain.core.run.step_event import AttemptEnded, DecisionGiven, StepState
+from ordain.core.run.step_event import (
+    AttemptEnded,
+    DecisionGiven,
+    StepKept,
+    StepState,
+)
 from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, signal_of
 
 
@@ -74,6 +84,8 @@ class StartedRun:
         self.signer = given.signer if given is not None else None
         """None as well where the approval does not permit this run: then the signature says nothing about it."""
         self.ended: tuple[int, RunEnded] | None = None
+        self.results = StepResults()
+        self.replaced_by: RunId | None = None
         self.policy = ""
         self.answers = self.answers_signed = 0
 
@@ -143,6 +155,20 @@ class AuditState:
             and former.ended is not None
         )
 
+    def chain(self, run_id: RunId) -> Iterator[RunId]:
+        """A run and those that it goes on with, to the first."""
+        seen = set[RunId]()
+        name: RunId | None = run_id
+        while name is not None and name not in seen:
+            seen.add(name)
+            yield name
+            started = self.started.get(name)
+            name = started.event.continues if started is not None else None
+
+    def head_of(self, stream: str) -> str:
+        found = self.streams.get(stream)
+        return found.head.hex() if found is not None else ""
+
     def digest(self, size: int) -> bytes:
         return bytes(self.digests[32 * size : 32 * size + 32])
 
@@ -156,6 +182,10 @@ class LineageAudit:
         """None once something was recorded that cannot happen: what follows from it means nothing."""
         self.plan_id: PlanId | None = None
         self.plan: Plan | None = None
+        self.plans: dict[PlanId, Plan | None] = {}
+        self.beneath: PlanId | None = None
+        """The plan of the run that a proposed successor would go on with: where that is declined, the newest again."""
+        self.newest: RunId | None = None
         self.open: dict[str, GivenApproval] = {}
         """The approvals that a run could still use."""
 
@@ -169,6 +199,9 @@ class LineageAudit:
                 self.prepared(event, seq)
             case PlanRejected() | PlanCancelled() | PlanArchived():
                 self.end_all("revoked")
+                self.stand_as_before()
+            case PlanExpired():
+                self.stand_as_before()
             case ApprovalRevoked(approval_id=approval_id) if approval_id in self.open:
                 self.end(self.open[approval_id], "revoked")
             case ApprovalExpired(approval_id=approval_id) if approval_id in self.open:
@@ -204,7 +237,17 @@ class LineageAudit:
         for given in tuple(self.open.values()):
             self.end(given, how)
 
+    def stand_as_before(self) -> None:
+        if self.beneath is not None:
+            self.plan_id, self.plan, self.beneath = self.beneath, self.plans.get(self.beneath), None
+
     def prepared(self, event: PlanPrepared, seq: int) -> None:
+        if event.continues is not None and self.beneath is None:
+            self.beneath = self.plan_id
+        self.read(event, seq)
+        self.plans[event.plan_id] = self.plan
+
+    def read(self, event: PlanPrepared, seq: int) -> None:
         if event.plan_id != self.plan_id:
             self.end_all("superseded")
         self.plan_id, self.plan = event.plan_id, None
@@ -278,6 +321,9 @@ class LineageAudit:
             self.find(Kind.COMMITMENT, seq, f"{run_id} is of another plan than the one that was proposed here.")
         elif self.elsewhere():
             self.find(Kind.COMMITMENT, seq, f"{run_id} is of a plan that belongs to another lineage.")
+        for kind, sentence in self.broken_chain(event):
+            self.find(kind, seq, sentence)
+        self.newest, self.beneath = run_id, None
         given = auditor.approvals.get(event.approval_id or "")
         plan = self.plan if event.plan_id == self.plan_id else None
         started = StartedRun(self.name, seq, event, plan, given)
@@ -292,6 +338,9 @@ class LineageAudit:
                 self.find(Kind.SIGNATURE, seq, sentence)
             if given is not None:
                 self.end(given, f"used by {run_id}")
+        elif plan is not None and event.unasked is not None:
+            for kind, sentence in self.asked(event, event.unasked, plan):
+                self.find(kind, seq, sentence)
         elif plan is not None:
             unasked = auditor.rules.unasked(plan, auditor.workspace.trusted, event.tools)
             started.policy = "cannot be re-checked" if unasked is None else "allowed" if unasked else "asked"
@@ -302,6 +351,29 @@ class LineageAudit:
             self.find(Kind.COMMITMENT, seq, f"{run_id} is started a second time.")
         else:
             auditor.started[run_id] = started
+
+    def broken_chain(self, event: RunStarted) -> Iterator[Wrong]:
+        """What is wrong with the run that this one goes on with."""
+        former = self.auditor.started.get(event.continues) if event.continues is not None else None
+        if event.continues is not None and (former is None or event.continues != self.newest or former.ended is None):
+            sentence = (
+                f"{event.run_id} goes on with {event.continues}, which is not the run before it, or has not ended."
+            )
+            yield Kind.COMMITMENT, sentence
+
+    def asked(self, event: RunStarted, unasked: Unasked, plan: Plan) -> Iterator[Wrong]:
+        """Why somebody had to be asked about a run that went on unasked."""
+        given = self.auditor.approvals.get(unasked.approval_id)
+        said = f"{event.run_id} went on unasked by {unasked.approval_id}"
+        if given is None or not given.approval.allow_subset or event.continues is None:
+            yield Kind.APPROVAL, f"{said}, which does not allow that."
+        elif given.ended is None or given.ended.removeprefix("used by ") not in set(
+            self.auditor.chain(event.continues)
+        ):
+            yield Kind.APPROVAL, f"{said}, which no run before it was started on."
+        elif (approved := self.plans.get(given.approval.plan_id)) is not None:
+            for fault in subset_faults(approved, plan)[:1]:
+                yield Kind.ACTIONS, f"{said}, and {fault}."
 
     def refusals(self, event: RunStarted, given: GivenApproval | None, at: Instant) -> Iterator[Wrong]:
         """Why this run should not have been started on this approval."""
@@ -318,6 +390,11 @@ class LineageAudit:
         approver = given.approval.approver.name
         if self.auditor.barred(approver):
             yield Kind.APPROVAL, f"{started}, which {approver} gave, who was not among those who may."
+        bound = given.approval.continues
+        if (bound.run_id if bound is not None else None) != event.continues:
+            yield Kind.APPROVAL, f"{started}, which is for going on with another run."
+        elif bound is not None and bound.head != self.auditor.head_of(f"run/{bound.run_id}"):
+            yield Kind.APPROVAL, f"{started}, and of {bound.run_id} more was recorded than the approver saw."
         if given.approval.issued_at > at + CLOCK_SKEW_MS:
             yield Kind.APPROVAL, f"{started} before that was given."
         if max(self.auditor.times[given.arrived :], default=0) >= given.approval.expires_at:
@@ -354,6 +431,7 @@ class RunAudit:
             self.open(event, seq)
         if isinstance(event, DecisionGiven):
             self.decided(event, seq)
+        self.resulted(event, seq)
         self.moments.add(event, self.auditor.streams[self.name].head)  # type: ignore[arg-type]
         if self.state is None:
             return
@@ -364,6 +442,22 @@ class RunAudit:
         except IMPOSSIBLE as error:
             self.state = None
             self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+
+    def resulted(self, event: Event, seq: int) -> None:
+        """Note what a step came to, and compare what is kept of another run with that run."""
+        started = self.auditor.started.get(self.run_id)
+        if started is None:
+            return
+        started.results.add(event)
+        if isinstance(event, RunCancelled):
+            started.replaced_by = event.replaced_by
+        before = started.event.continues
+        if before is None or not isinstance(event, StepKept):
+            return
+        former = self.auditor.started.get(before)
+        if former is None or former.results.misfit(event, before):
+            sentence = f"`{event.step}` is kept at event {seq} as it did not go in the run before."
+            self.auditor.find(Kind.COMMITMENT, self.name, seq, sentence)
 
     def signalled(self, state: RunState, event: AttemptEnded, seq: int) -> None:
         """Where a step had what it waited for: that the signal was there by then, given since the run was opened."""
@@ -445,6 +539,10 @@ class RunAudit:
             sentence = f"{event.run_id} was run in another directory than it was approved for."
         elif event.rerun_of is not None and not auditor.ended_before(event.rerun_of, started):
             sentence = f"{event.run_id} does {event.rerun_of} again, which is no run of its plan that had ended."
+        elif event.continues != started.event.continues:
+            sentence = f"{event.run_id} goes on with another run than its plan says."
+        elif _approved_to_keep(started) not in (None, event.may_keep):
+            sentence = f"{event.run_id} may keep other steps of the run before than was approved."
         else:
             try:
                 self.state = RunState(started.plan) if started.plan is not None else None
@@ -454,6 +552,12 @@ class RunAudit:
         auditor.find(Kind.COMMITMENT, self.name, seq, sentence)
         if started is not None:
             started.signer = None
+
+
+def _approved_to_keep(started: StartedRun) -> tuple[StepId, ...] | None:
+    """What whoever approved a run saw that it may keep of another one; None where it goes on with none."""
+    bound = started.given.approval.continues if started.given is not None else None
+    return bound.kept if bound is not None else None
 
 
 class LockAudit:

@@ -28,6 +28,8 @@ from ordain.core.run.event import (
     PlanExpired,
     PlanPrepared,
     PlanRejected,
+    ReplanBegun,
+    ReplanEnded,
     RunEnded,
     RunStarted,
     StopAsked,
@@ -57,6 +59,7 @@ class Stage(StrEnum):
 _UNDECIDED = (Stage.PROPOSED, Stage.APPROVED)
 _DECLINED = (Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.CANCELLED, Stage.EXPIRED)
 _ENDED = (Stage.COMPLETED, Stage.FAILED)
+_PUT_AWAY = (Stage.CANCELLED, Stage.EXPIRED, Stage.ARCHIVED)
 
 
 _From = dict[Stage | None, Stage]
@@ -74,6 +77,7 @@ TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
     "proposed": _all((None, *_UNDECIDED, *_ENDED, *_DECLINED, Stage.ARCHIVED), Stage.PROPOSED),
     "proposed again, with a good approval": _all((Stage.APPROVED, *_ENDED), Stage.APPROVED),
     "proposed again while it runs": _staying(Stage.EXECUTING),
+    "proposed to go on with a run": _all((*_UNDECIDED, Stage.EXECUTING, *_ENDED, *_PUT_AWAY), Stage.PROPOSED),
     "approved": _all((*_UNDECIDED, *_ENDED), Stage.APPROVED),
     "an approval ended, another is left": _staying(Stage.APPROVED, Stage.EXECUTING, *_ENDED),
     "the last approval ended": _all((Stage.APPROVED,), Stage.PROPOSED) | _staying(Stage.EXECUTING, *_ENDED),
@@ -87,6 +91,7 @@ TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
     "run completed": {Stage.EXECUTING: Stage.COMPLETED},
     "run failed": {Stage.EXECUTING: Stage.FAILED},
     "run cancelled": {Stage.EXECUTING: Stage.CANCELLED},
+    "run replaced": _staying(*_UNDECIDED),
     "archived": _all((*_ENDED, *_DECLINED), Stage.ARCHIVED),
 }
 """What happened → from which stage → to which. What is not here cannot happen, and no event records it."""
@@ -133,6 +138,43 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     """Recorded by a version that gave preparations no ids: a run that names none was started for it."""
 
 
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a plan, and why there is one."""
+
+    plan_id: PlanId
+    previous_plan_id: PlanId | None = None
+    by: Principal
+    reason: str = ""
+    continues: RunId | None = None
+    """The run that it was proposed to go on with."""
+
+
+class ReplanTry(msgspec.Struct, frozen=True, kw_only=True):
+    """One time that somebody who is no person was asked how a run goes on, or went on unasked."""
+
+    run_id: RunId
+    causes: tuple[str, ...]
+    """What had failed, each as `STEP: CAUSE`."""
+    remainder: str = ""
+    error: str = ""
+    open: bool = False
+    """Nothing has come of it yet."""
+
+
+class Beneath(msgspec.Struct, frozen=True, kw_only=True):
+    """How a lineage stands while a successor of its run is proposed: where nobody wants that, it stands so again."""
+
+    stage: Stage
+    plan_id: PlanId
+    title: str
+    document: str | None
+    document_sha256: str | None
+    proposer: Principal | None
+    prepared_at: Instant
+    expires_at: Instant
+    environment: SealedEnvironment | None
+
+
 class PlanState(msgspec.Struct):
     """One lineage, folded from its events: the newest revision, its approvals, its runs."""
 
@@ -175,6 +217,21 @@ class PlanState(msgspec.Struct):
     answers_sent: dict[StepId, DecisionGiven] = {}
     """The newest answer about each step of the open run that was sent to whoever carries it out."""
     size: int = 0
+    versions: tuple[Version, ...] = ()
+    """Every version as it was proposed, the newest last; empty where an older version of ours kept this state."""
+    continues: RunId | None = None
+    """Of a proposed successor: the run that it would go on with."""
+    again_from: StepId | None = None
+    """From which step on nothing of that run would be kept."""
+    beneath: Beneath | None = None
+    """While a successor is proposed: what it would replace."""
+    replans: dict[str, ReplanTry] = {}
+    """Every time that somebody who is no person said how a run goes on, by its id."""
+
+    def version(self, identity: PlanId) -> tuple[int, Version] | None:
+        """Which version of the lineage a plan is, counted from one, and what is known of it."""
+        found = [(number, one) for number, one in enumerate(self.versions, 1) if one.plan_id == identity]
+        return found[-1] if found else None
 
     def owned_by(self, by: Principal) -> bool:
         """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what
@@ -184,7 +241,7 @@ class PlanState(msgspec.Struct):
     @property
     def preparation(self) -> str:
         """The newest preparation: what `commit` means when it names none."""
-        return next(reversed(self.preparations), "")
+        return next((name for name, one in reversed(self.preparations.items()) if one.plan_id == self.plan_id), "")
 
     @property
     def open_run(self) -> RunId | None:
@@ -219,6 +276,8 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
     match event:
         case PlanPrepared():
             _prepared(state, event, at)
+        case ReplanBegun() | ReplanEnded():
+            _replanned(state, event)
         case PlanRejected():
             said = Rejection(
                 plan_id=event.plan_id, by=event.by, at=at, feedback=event.feedback, comments=event.comments
@@ -227,61 +286,38 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
             state.last_rejection = said
             _end_all(state, "revoked")
             _move(state, "rejected too often" if event.needs_review else "rejected")
+            _stand_as_before(state)
         case PlanCancelled():
             _end_all(state, "revoked")
             _move(state, "cancelled")
+            _stand_as_before(state)
         case PlanExpired():
             _move(state, "expired")
+            _stand_as_before(state)
         case PlanArchived():
             _end_all(state, "revoked")
             _move(state, "archived")
-        case ApprovalGiven(approval=approval):
-            if approval.approval_id in state.permissions or approval.approval_id in state.ended:
-                raise IllegalTransition(f"approval {approval.approval_id} is recorded twice")
-            state.permissions[approval.approval_id] = Permission(approval=approval, signature=event.signature)
-            state.approved_at[approval.plan_id] = at
-            newest = state.preparations.get(state.preparation)
-            if newest is not None and newest.run_id is not None:
-                state.preparations[approval.approval_id] = Preparation(
-                    plan_id=approval.plan_id, environment=state.environment
-                )
-            _move(state, "approved")
+        case ApprovalGiven():
+            _approved(state, event, at)
         case ApprovalRevoked(approval_id=approval_id):
             _end(state, approval_id, "revoked")
         case ApprovalExpired(approval_id=approval_id):
             _end(state, approval_id, "expired")
         case RunStarted():
-            if event.run_id in state.runs:
-                raise IllegalTransition(f"{event.run_id} is started twice")
-            if event.approval_id is not None:
-                if event.approval_id not in state.permissions:
-                    raise IllegalTransition(f"approval {event.approval_id} cannot be spent")
-                del state.permissions[event.approval_id]
-                state.ended[event.approval_id] = Ended(plan_id=event.plan_id, how=event.run_id)
-            _spend_preparation(state, event)
-            state.runs[event.run_id] = None
-            state.last_rejection = None
-            _move(state, "run started")
+            _started(state, event)
         case StopAsked():
             if event.run_id != state.open_run or event.to not in ("paused", "cancelled", "failed"):
                 raise IllegalTransition(f"{event.run_id} cannot be asked to be {event.to}")
             if not overtaken(event, state.stop_asked):
                 state.stop_asked, state.stop_asked_at = event, at
-            _move(state, "asked to stop")
+            _move(state, "asked to stop", open_run=True)
         case AnswerSent():
             if event.run_id != state.open_run:
                 raise IllegalTransition(f"{event.run_id} is answered, and is not open")
             state.answers_sent[event.decision.step] = event.decision
-            _move(state, "answer sent")
+            _move(state, "answer sent", open_run=True)
         case RunEnded():
-            if event.run_id != state.open_run:
-                raise IllegalTransition(f"{event.run_id} ends, and is not open")
-            state.runs[event.run_id] = event.status
-            state.stop_asked = None
-            state.answers_sent.clear()
-            if event.status == Stage.CANCELLED:
-                _end_all(state, "revoked")
-            _move(state, f"run {event.status}")
+            _ended(state, event)
         case _:
             assert_never(event)
     state.changed_at = at
@@ -291,6 +327,66 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
 def overtaken(asked: StopAsked, before: StopAsked | None) -> bool:
     """Whether what is asked of a run's executor comes too late: nobody can pause what somebody had ended."""
     return asked.to == "paused" and before is not None and before.to != "paused"
+
+
+def _replanned(state: PlanState, event: ReplanBegun | ReplanEnded) -> None:
+    if isinstance(event, ReplanBegun):
+        if event.replan in state.replans or event.run_id not in state.runs:
+            raise IllegalTransition(f"{event.replan} is begun twice, or about no run of this plan")
+        causes = (f"{event.step}: {event.cause}",)
+        state.replans[event.replan] = ReplanTry(run_id=event.run_id, causes=causes, open=True)
+        return
+    begun = state.replans.get(event.replan)
+    if begun is None or not begun.open:
+        raise IllegalTransition(f"{event.replan} ends, and is not under way")
+    ended = msgspec.structs.replace(begun, open=False, remainder=event.remainder, error=event.error)
+    state.replans[event.replan] = ended
+
+
+def _approved(state: PlanState, event: ApprovalGiven, at: Instant) -> None:
+    approval = event.approval
+    if approval.approval_id in state.permissions or approval.approval_id in state.ended:
+        raise IllegalTransition(f"approval {approval.approval_id} is recorded twice")
+    state.permissions[approval.approval_id] = Permission(approval=approval, signature=event.signature)
+    state.approved_at[approval.plan_id] = at
+    newest = state.preparations.get(state.preparation)
+    if newest is not None and newest.run_id is not None:
+        state.preparations[approval.approval_id] = Preparation(plan_id=approval.plan_id, environment=state.environment)
+    _move(state, "approved")
+
+
+def _started(state: PlanState, event: RunStarted) -> None:
+    if event.run_id in state.runs:
+        raise IllegalTransition(f"{event.run_id} is started twice")
+    if event.continues != state.continues or state.open_run is not None:
+        raise IllegalTransition(f"{event.run_id} goes on with {event.continues}, and not with what it could")
+    if event.approval_id is not None:
+        if event.approval_id not in state.permissions:
+            raise IllegalTransition(f"approval {event.approval_id} cannot be spent")
+        del state.permissions[event.approval_id]
+        state.ended[event.approval_id] = Ended(plan_id=event.plan_id, how=event.run_id)
+    _spend_preparation(state, event)
+    state.runs[event.run_id] = None
+    state.last_rejection = state.continues = state.again_from = state.beneath = None
+    if event.unasked is not None and event.continues is not None:
+        state.replans[event.run_id] = ReplanTry(
+            run_id=event.continues, causes=event.unasked.causes, remainder=event.unasked.remainder
+        )
+    _move(state, "run started")
+
+
+def _ended(state: PlanState, event: RunEnded) -> None:
+    replaced = event.status == "replaced"
+    if event.run_id != state.open_run:
+        raise IllegalTransition(f"{event.run_id} ends, and is not open")
+    if replaced and event.run_id != state.continues:
+        raise IllegalTransition(f"{event.run_id} is replaced, and nothing is proposed that would go on with it")
+    state.runs[event.run_id] = event.status
+    state.stop_asked = None
+    state.answers_sent.clear()
+    for approval_id in list(state.permissions) if event.status == Stage.CANCELLED else ():
+        _end(state, approval_id, "revoked")
+    _move(state, f"run {event.status}", open_run=not replaced)
 
 
 def _spend_preparation(state: PlanState, event: RunStarted) -> None:
@@ -306,6 +402,20 @@ def _spend_preparation(state: PlanState, event: RunStarted) -> None:
 
 def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
     again = event.plan_id == state.plan_id
+    if event.continues is not None:
+        _go_on_from(state, event.continues)
+    elif state.beneath is not None or (state.open_run is not None and not again):
+        raise IllegalTransition(f"{event.plan_id} does not go on with {state.open_run}, as whatever comes now must")
+    if not again or event.continues != state.continues:
+        made = Version(
+            plan_id=event.plan_id,
+            previous_plan_id=event.revises,
+            by=event.by,
+            reason=event.reason,
+            continues=event.continues,
+        )
+        state.versions += (made,)
+    state.continues, state.again_from = event.continues, event.again_from
     if state.stage is None:
         state.opened_at = at
     if not again:
@@ -326,7 +436,9 @@ def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
     state.preparations[name] = Preparation(
         plan_id=event.plan_id, environment=event.environment, old=not event.preparation
     )
-    if again and state.stage is Stage.EXECUTING:
+    if event.continues is not None and not state.permissions:
+        _move(state, "proposed to go on with a run")
+    elif again and state.stage is Stage.EXECUTING:
         _move(state, "proposed again while it runs")
     elif state.permissions:
         _move(state, "proposed again, with a good approval")
@@ -347,9 +459,32 @@ def _end_all(state: PlanState, how: str) -> None:
     state.permissions.clear()
 
 
-def _move(state: PlanState, what: str) -> None:
-    """Go where the table says; raises IllegalTransition where it says nothing."""
-    to = TRANSITIONS.get(what, {}).get(state.stage)
+def _go_on_from(state: PlanState, run_id: RunId) -> None:
+    """Remember how the lineage stands before a successor of its newest run is proposed."""
+    if run_id != next(reversed(state.runs), None) or state.stage is None:
+        raise IllegalTransition(f"{run_id} is not the newest run of this plan")
+    if state.beneath is None:
+        fields = {name: getattr(state, name) for name in Beneath.__struct_fields__}
+        state.beneath = Beneath(**fields)
+
+
+def _stand_as_before(state: PlanState) -> None:
+    """Where what was declined would have replaced a run, the lineage stands as if it had never been proposed; what was
+    said about it stays."""
+    if state.beneath is not None:
+        for name in Beneath.__struct_fields__:
+            setattr(state, name, getattr(state.beneath, name))
+        state.continues = state.again_from = state.beneath = None
+
+
+def _move(state: PlanState, what: str, *, open_run: bool = False) -> None:
+    """Go where the table says; raises IllegalTransition where it says nothing. What happens to an `open_run` while a
+    successor is proposed happens beneath that."""
+    stage = state.beneath.stage if open_run and state.beneath is not None else state.stage
+    to = TRANSITIONS.get(what, {}).get(stage)
     if to is None:
-        raise IllegalTransition(f"`{what}` cannot happen to a plan that is {state.stage or 'new'}")
-    state.stage = to
+        raise IllegalTransition(f"`{what}` cannot happen to a plan that is {stage or 'new'}")
+    if open_run and state.beneath is not None:
+        state.beneath = msgspec.structs.replace(state.beneath, stage=to)
+    else:
+        state.stage = to

@@ -91,6 +91,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A prepared plan nobody started expires."""
     max_rejections: int = 3
     """After so many rejections a plan needs a person's own revision."""
+    max_replans: int = 3
+    """How often a run may go on by what no person said, through its whole chain."""
     max_pending: int = 20
     """Open proposals that one agent may have."""
     documents: str = ".ordain/plans"

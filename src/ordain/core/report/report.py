@@ -23,6 +23,7 @@ from ordain.core.policy.bound_file import NotBound
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.policy.settings import Limits
 from ordain.core.report.risk import PlanRisk, wants_id
+from ordain.core.report.succession import Successor
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
 from ordain.core.run.consequence import warns
@@ -87,6 +88,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     proposer: Principal | None = None
     """Who proposed it last, and through which channel; absent where it is not, or no longer, proposed."""
     run: RunReport | None = None
+    successor: Successor | None = None
+    """What it goes on with, where it is proposed to go on with a run."""
     since: Since | None = None
     since_rejected: Since | None = None
     """The same since a plan that was rejected after that."""
@@ -98,6 +101,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     signature_required: bool = False
     unused: int = 0
     """Approvals of it that were given already and that no run has used."""
+    allow_subset: bool = False
+    """Whether a successor may go on unasked that does nothing but what this plan does: a person says so."""
     shown_sha256: str = ""
     """Digest of the text that the approver was shown of all this."""
 
@@ -180,6 +185,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """What its last attempt changed, once that has ended; null where it is not known. No evidence."""
     affected_more: int | msgspec.UnsetType = msgspec.UNSET
     """How many more files it changed than are named, where there are more."""
+    kept_from: RunId | None = None
+    """The run that carried it out, where that was another one."""
     unverified: bool = False
     """Whether it passed by somebody's word alone: a person's, where one decided, else its agent's."""
     warned: bool | msgspec.UnsetType = msgspec.UNSET
@@ -216,6 +223,10 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     executors: int = 0
     """How many processes have carried it out so far, one after the other."""
     rerun_of: RunId | None = None
+    continues: RunId | None = None
+    """The run that it goes on with."""
+    replaced_by: RunId | None = None
+    """The run that goes on in its place."""
     changed_at: Instant = Instant(0)
     """When something was recorded of it last."""
     took_ms: int = 0
@@ -256,6 +267,12 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     last_run: RunId | None = None
     run: RunReport | None = None
     """The newest run, while it has not ended."""
+    version: int = 1
+    previous_plan_id: PlanId | None = None
+    reason: str = ""
+    """Why there is this version, as whoever proposed it says."""
+    continues: RunId | None = None
+    """The run that it is proposed to go on with; that stays as it is until this one starts."""
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -363,6 +380,8 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         reason="`ordain stop` killed it with all that it had begun" if killed else state.reason,
         executors=state.epoch,
         rerun_of=state.rerun_of,
+        continues=state.continues,
+        replaced_by=state.replaced_by,
         changed_at=state.changed_at,
         took_ms=state.changed_at - state.opened_at,
         spending=spending(state, now if life.executing else state.worked_at),
@@ -434,6 +453,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         refused=outcome.refused if record.work is not None and outcome is not None else msgspec.UNSET,
         affected_files=outcome.affected_files if outcome is not None else msgspec.UNSET,
         affected_more=(outcome.affected_more if outcome is not None else 0) or msgspec.UNSET,
+        kept_from=record.kept_from,
         unverified=evidence.startswith(UNVERIFIED),
         warned=_is_warned_of(state, step_id) or msgspec.UNSET,
     )
@@ -500,6 +520,8 @@ def by_word(state: RunState, step_id: StepId) -> str | None:
         seen = False  # an expression is asked about what was said, and of what was done it sees nothing
     if record.state is not StepState.PASSED or seen:
         return None
+    if record.kept_word:
+        return record.kept_word
     if about(step.action).waits == "person" and record.outcome is not None:
         return None
     if record.decided_by is not None:
@@ -523,7 +545,7 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
             if record.decided_by is not None and evidence is None and outcome is not None:
                 return f"answered by {record.decided_by}: {_line(outcome.output_tail)}"
             if evidence is not None:
-                again = "kept from the earlier run: " if record.kept else ""
+                again = f"kept from {record.kept_from or 'the earlier run'}: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
                 held += f", done by {record.decided_by}" if record.agent and record.how == DONE else ""
                 held += _cut(outcome)
@@ -531,7 +553,7 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
                     return f"{held}, after it had failed and {record.fell_back}"
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
             if record.kept:
-                return "kept from the earlier run, where it passed; not checked again"
+                return f"kept from {record.kept_from or 'the earlier run'}, where it passed; not checked again"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, observed by Ordain{_cut(outcome)}"
             return gathered or f"result observed by Ordain{_cut(outcome)}"

@@ -21,7 +21,7 @@ from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
 from ordain.core.run.origin import PlanOrigin
-from ordain.core.run.step_event import DecisionGiven, Fact, StepEvent
+from ordain.core.run.step_event import Carried, DecisionGiven, Fact, StepEvent
 
 # --- Workspace stream --------------------------------------------------------------------------------------------
 
@@ -106,6 +106,38 @@ class PlanPrepared(Fact, frozen=True, tag="plan_prepared"):
     """The id of this preparation, which starts one run; versions before 0.2 wrote none."""
     origin: PlanOrigin | None = None
     """How it came to be, where a planner of ours wrote it."""
+    continues: RunId | None = None
+    """Of a successor: the run of this lineage that it goes on with."""
+    again_from: StepId | None = None
+    """The step from which on nothing of that run is kept."""
+    reason: str = ""
+    """Why there is another version, as whoever proposed it says."""
+
+
+class ReplanBegun(Fact, frozen=True, tag="replan_begun"):
+    """Somebody who is no person was asked how a run goes on. It counts from here on, whatever comes of it."""
+
+    replan: str
+    """The id of this try."""
+    run_id: RunId
+    step: StepId
+    """The step that failed, as the plan calls it."""
+    cause: str
+    """How it failed (`core.lineage.replan.cause_of`)."""
+    by: Principal
+    """Whose proposal it will be."""
+
+
+class ReplanEnded(Fact, frozen=True, tag="replan_ended"):
+    """What came of it: a successor, or why there is none."""
+
+    replan: str
+    plan_id: PlanId | None = None
+    remainder: str = ""
+    """The digest of what that successor has left to do (`core.lineage.replan.remainder_of`)."""
+    error: str = ""
+    """A problem code, with `detail` saying what is wrong."""
+    detail: str = ""
 
 
 class PlanRejected(Fact, frozen=True, tag="plan_rejected"):
@@ -155,6 +187,17 @@ class ApprovalExpired(Fact, frozen=True, tag="approval_expired"):
     approval_id: str
 
 
+class Unasked(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a successor was started that nobody was asked about: an approval of before allows it."""
+
+    approval_id: str
+    """The approval that its chain was started on, which says so."""
+    causes: tuple[str, ...]
+    """What had failed and how, each as `STEP: CAUSE`."""
+    remainder: str
+    """The digest of what was left to do."""
+
+
 class RunStarted(Fact, frozen=True, tag="run_started"):
     """The lineage commits to a run and spends its approval; written in the transaction that opens the run."""
 
@@ -166,6 +209,9 @@ class RunStarted(Fact, frozen=True, tag="run_started"):
     """What it was started for; a rerun is started for none."""
     tools: Mapping[str, ToolDefinition] | None = None
     """Where no approval was needed: the definitions that policy judged it by, so that this can be judged again."""
+    continues: RunId | None = None
+    """The run that it goes on with, which has ended by now."""
+    unasked: Unasked | None = None
 
 
 class StopAsked(Fact, frozen=True, tag="stop_asked"):
@@ -210,6 +256,14 @@ class RunOpened(Fact, frozen=True, tag="run_opened"):
     after that counts in this run, whatever clocks say."""
     environment: SealedEnvironment | None = None
     """The variables and programs that it gets, where no approval says it; absent in runs that older versions began."""
+    continues: RunId | None = None
+    """The run of another plan that this one goes on with. What may be kept of it is in `may_keep`, items and steps of
+    nested plans too."""
+    unfolds_again: Mapping[StepId, str] = {}
+    """The steps that become steps of their own again of which some may be kept, each with the seal of its items: where
+    these are others now, nothing is kept."""
+    spent: Mapping[StepId, Carried] = {}
+    """What the runs before have spent, by whose budget it was: budgets span the chain."""
 
 
 class ExecutorStarted(Fact, frozen=True, tag="executor_started"):
@@ -289,7 +343,9 @@ class RunCancelled(Fact, frozen=True, tag="run_cancelled"):
     by: Principal
     reason: str = ""
     status: str = "cancelled"
-    """Or `failed`, where somebody gave it up."""
+    """Or `failed`, where somebody gave it up; or `replaced`, in the transaction that starts its successor."""
+    replaced_by: RunId | None = None
+    """That successor."""
 
 
 # --- Lock stream -------------------------------------------------------------------------------------------------
@@ -361,6 +417,8 @@ WorkspaceEvent = (
 )
 LineageEvent = (
     PlanPrepared
+    | ReplanBegun
+    | ReplanEnded
     | PlanRejected
     | PlanCancelled
     | PlanExpired

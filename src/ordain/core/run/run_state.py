@@ -25,6 +25,7 @@ from ordain.core.run.event import BudgetReached
 from ordain.core.run.group import Group, Made, Member, repeated
 from ordain.core.run.spending import RUN, Account, account_of, new_account
 from ordain.core.run.step_event import (
+    Carried,
     Evidence,
     GroupKind,
     Outcome,
@@ -117,6 +118,10 @@ class StepRecord(msgspec.Struct):
     """What they said with it."""
     kept: bool = False
     """Whether it passed in the run before and was not run again."""
+    kept_from: RunId | None = None
+    """Where a successor kept it: the run in which it was carried out."""
+    kept_word: str = ""
+    """By whose word alone it passed there."""
     broken: PreconditionBroken | None = None
     """What did not hold before it, when that is why it is where it is."""
     condition_false: bool = False
@@ -172,6 +177,9 @@ class RunState:
     beginning until a person has decided.
     """
 
+    replaced_by: RunId | None = None
+    """The run that goes on in its place."""
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.names = [step.id for step in plan.steps]
@@ -195,21 +203,23 @@ class RunState:
         self.limits: Limits | None = None
         self.epoch = 0
         self.rerun_of: RunId | None = None
+        self.continues: RunId | None = None
+        self.unfolds_again: Mapping[StepId, str] = {}
+        self.carried: Mapping[StepId, Carried] = {}
         self.first_run = RunId("")
         """The first of the chain of reruns that this run belongs to."""
         self.may_keep: set[StepId] = set()
         """Steps that passed in the run before and may still be kept; they are looked at when their turn comes."""
-        self._run_again: set[StepId] = set()
+        self.again: set[StepId] = set()
         """Where some steps may be kept: those that are run again, and all that comes after them."""
         self.paused_by: Principal | None = None
         self.opened_at = Instant(0)
         self.signals: Mapping[str, int] = {}
-        self.operands: Mapping[str, str] | None = None
         """How often each signal that the plan waits for had been given before the run was opened."""
+        self.operands: Mapping[str, str] | None = None
         self.environment: SealedEnvironment | None = None
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
-        self.opened_at = Instant(0)
         self.changed_at = Instant(0)
         """When something was recorded last."""
         self.status: str | None = None
@@ -312,6 +322,7 @@ class RunState:
             if step.id not in self.accounts and (account := account_of(step)) is not None:
                 self.accounts[step.id] = account
                 self.budgeted = True
+                account.carry(self.carried.get(step.id))
 
     # --- Steps that belong to others -----------------------------------------------------------------------------
 
@@ -497,17 +508,6 @@ class RunState:
                 self.data.setdefault(self.holder(step_id), {})[key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
-
-    def run_again(self, step_id: StepId) -> None:
-        """Keep nothing of the run before that comes after a step which is run again, however far, for it may come out
-        otherwise; but a lock is the same lock again."""
-        front = [step_id]
-        while front:
-            name = front.pop()
-            if name not in self._run_again and not about(self.defined[name].action).held:
-                self._run_again.add(name)
-                self.may_keep.discard(name)
-                front += map(StepId, self._dependents[name])
 
     def gather(self, step_id: StepId) -> None:
         """Have a step wait for the steps of its group."""

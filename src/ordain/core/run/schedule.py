@@ -18,7 +18,7 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Step, check_of, contract_of, nested_plan_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of, happened_check
-from ordain.core.plan.value import Instant, StepId
+from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.run.budget import Held, may_begin, over_at, over_by_now
 from ordain.core.run.consequence import Consequence, after_fallback, consequence, why_aborted
 from ordain.core.run.event import BudgetReached
@@ -296,10 +296,14 @@ def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEn
     )
 
 
-def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | None) -> StepKept | StepNotKept:
-    """The event for a step that passed in the run before, with that outcome, and whose contract shows this now."""
+def rechecked(
+    step_id: StepId, outcome: Outcome | None, evidence: Evidence | None, run_id: RunId | None = None, word: str = ""
+) -> StepKept | StepNotKept:
+    """The event for a step that passed in the run before, with that outcome, and whose contract shows this now. A
+    successor names the run that carried it out, and whose word it passed by where nothing was seen."""
     if evidence is None or evidence.verdict is Verdict.HELD:
-        return StepKept(step=step_id, outcome=outcome, evidence=evidence)
+        word = word if evidence is None else ""
+        return StepKept(step=step_id, outcome=outcome, evidence=evidence, run_id=run_id, word=word)
     return StepNotKept(step=step_id, evidence=evidence)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.plan.model import Budget, Step, nested_plan_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import BILLION, counted, sayable
-from ordain.core.run.step_event import Usage
+from ordain.core.run.step_event import Carried, Usage
 from ordain.core.text.limit import INTEGER_MAX
 
 KINDS = ("attempts", "wall_clock_ms", "tokens", "cost_usd")
@@ -90,6 +90,23 @@ class Account(msgspec.Struct):
         """Something was reported."""
         self.spent["tokens"] += max(used.tokens or 0, 0)
         self.spent["cost_usd"] += max(counted("cost_usd", used.cost_usd or 0), 0)
+
+    def carry(self, before: Carried | None) -> None:
+        """Count what runs before have spent of this, and allow what people allowed then."""
+        if before is None:
+            return
+        for what in KINDS:
+            self.spent[what] += before.spent.get(what, 0)
+            if what in self.limits:
+                self.limits[what] += before.extended.get(what, 0)
+
+    def carried(self) -> Carried:
+        """The same of this run and those before, for the next; nobody is at work on it."""
+        extended = {what: self.limits[what] - given for what, given in self.given.items() if what in self.limits}
+        return Carried(
+            spent={what: amount for what, amount in self.spent.items() if amount},
+            extended={what: more for what, more in extended.items() if more > 0},
+        )
 
     def extend(self, what: str, now: Instant) -> None:
         """Allow the same amount once more, from what was spent on where that is more than was allowed."""

@@ -25,6 +25,7 @@ from ordain.core.run.event import (
     RunPaused,
 )
 from ordain.core.run.group import Group, Member, fallback_members, item_members, nested_members, within
+from ordain.core.run.handover import refuse_replacing, run_again, take_over, unfolded
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import SETTLED, IllegalTransition, RunState, StepRecord
 from ordain.core.run.spending import RUN, owner_of
@@ -118,7 +119,7 @@ def _apply_to_run(state: RunState, event: RunEvent, at: Instant) -> None:
             state.run_id, state.lineage, state.opened_at = event.run_id, event.lineage, at
             state.workspace, state.limits, state.plan_id = event.workspace, event.limits, event.plan_id
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
-            state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
+            take_over(state, event)
             state.opened_at, state.signals, state.environment = at, event.signals, event.environment
             state.operands = event.operands
         case ExecutorStarted():
@@ -138,13 +139,14 @@ def _apply_to_run(state: RunState, event: RunEvent, at: Instant) -> None:
         case RunFinished():
             _finish(state, event, at)
         case RunCancelled():
-            if event.status not in ("cancelled", "failed"):
+            if event.status not in ("cancelled", "failed", "replaced"):
                 raise IllegalTransition(f"nobody can end a run as {event.status}")
+            refuse_replacing(state, event)
             _cancel(state, at)
             for account in state.accounts.values():
                 account.cut(state.worked_at, at)  # whether anybody was still at work then, nobody can tell
                 account.at_work = 0
-            state.status, state.reason = event.status, event.reason
+            state.status, state.reason, state.replaced_by = event.status, event.reason, event.replaced_by
         case DecisionGiven() if (owner := owner_of(event.step)) is not None:
             _decide_budget(state, owner, event, at)
         case _:
@@ -231,6 +233,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             state.move(event.step, PASSED if isinstance(event, StepKept) else PENDING)
             if isinstance(event, StepKept):
                 record.outcome, record.kept, record.ended_at = event.outcome, True, at
+                record.kept_from, record.kept_word = event.run_id, event.word
         case ConditionFalse():
             refuse_blocked(state, event)
             record.condition_false, record.ended_at = True, at
@@ -249,6 +252,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             refuse_blocked(state, event)
             refuse_held(state, event)
             _unfold(state, event)
+            unfolded(state, event)
             _begin(state, event.step, record, at)
         case FilesProtected():
             if record.state is not RUNNING or record.protected_now:
@@ -430,8 +434,8 @@ def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Ins
 
 def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
     """Note that one more attempt of a step has begun."""
-    if state.may_keep:
-        state.run_again(step_id)
+    if state.may_keep and not state.steps[step_id].gathers:
+        run_again(state, step_id)
     if record.started_at is not None:
         record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1

@@ -9,7 +9,7 @@ import msgspec
 
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.signature import Signature
-from ordain.core.plan.value import Instant, StepId
+from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.task.work_item import Lease, WorkItem
 
 
@@ -78,6 +78,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     tokens: int | None = None
     cost_usd: float | None = None
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What runs before have spent from one budget, and what people added to it then; both as they are counted."""
+
+    spent: Mapping[str, int] = {}
+    extended: Mapping[str, int] = {}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,7 +163,11 @@ class StepKept(Fact, frozen=True, tag="step_kept"):
     outcome: Outcome | None = None
     """What was seen of it then; later steps may ask about it."""
     evidence: Evidence | None = None
-    """What its contract showed now; absent for a step without one."""
+    """What its contract showed now; absent for a step without one. Of an expression, what it showed then."""
+    run_id: RunId | None = None
+    """Of a successor: the run in which it was carried out."""
+    word: str = ""
+    """By whose word alone it passed there, where nothing was seen."""
 
 
 class StepNotKept(Fact, frozen=True, tag="step_not_kept"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 import click
+import msgspec
 
 from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential, signer_named
 from ordain.interfaces.cli.configuration import ask_trust
@@ -22,7 +23,8 @@ from ordain.ports.machine import Credential
 @click.option("--start", is_flag=True, help="Begin the run at once.")
 @click.option("--sign", is_flag=True, help="Sign the approval with an enrolled key.")
 @click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
-def approve(session: Session, plan: str | None, start: bool, sign: bool, name: str | None) -> int:
+@click.option("--allow-subset", is_flag=True, help="Let a new version that only does part of this go on unasked.")
+def approve(session: Session, plan: str | None, start: bool, sign: bool, name: str | None, allow_subset: bool) -> int:
     """Approve one run of exactly this plan, in this workspace, as it is now. Only a person at a terminal can. Without
     PLAN, the one that waits for approval.
 
@@ -31,7 +33,7 @@ def approve(session: Session, plan: str | None, start: bool, sign: bool, name: s
     session.needs_person("approve a plan", f"ordain approve {shlex.quote(plan or '')}".removesuffix(" ''"))
     plan = session.plan_named(plan) if plan is not None else session.only_plan("approve")
     session.app.plans.refuse_edited(plan, "approve")
-    review = session.app.plans.review(plan)
+    review = msgspec.structs.replace(session.app.plans.review(plan), allow_subset=allow_subset)
     if session.json:
         session.run(session.app.approvals.approve(plan, session.by))  # refused: the robots' channel can only ask
         return WAITING

@@ -127,14 +127,17 @@ def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> i
 @command()
 @click.argument("plan")
 @click.argument("document", required=False)
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why there is a new version.")
 @with_params
-def revise(session: Session, plan: str, document: str | None, params: list[tuple[str, str]]) -> int:
-    """Replace a plan with a new version: from DOCUMENT, or from the plan's own document, edited since.
+def revise(session: Session, plan: str, document: str | None, reason: str, params: list[tuple[str, str]]) -> int:
+    """Replace a plan with a new version: from DOCUMENT, or from the plan's own document, edited since. Where a run of
+    it waits, the new version goes on with that run; the run stays as it is until somebody approves and starts it.
 
     Earlier approvals do not cover the new version. Example: ordain revise 4f2a9c01b7de fix.plan.md
     """
     data, name = read_to_store(session, document) if document is not None else (None, None)
-    prepared = session.run(session.app.plans.revise(session.plan_named(plan), session.by, data, name, params))
+    ref = plan if names_run(plan) else session.plan_named(plan)
+    prepared = session.run(session.app.plans.revise(ref, session.by, data, name, params, reason=reason))
     return _show_prepared(session, prepared)
 
 

@@ -11,8 +11,9 @@ import msgspec
 from ordain.core.policy.stop import LIFT
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
-from ordain.interfaces.cli.execution import carry_out, look_on, no_wait, waiting, watcher
-from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, in_utf8
+from ordain.interfaces.cli.execution import approve_and_start, carry_out, look_on, no_wait, waiting, watcher
+from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, WAITING, Session, command, in_utf8, read_to_store
+from ordain.interfaces.view.report import prepared_result
 from ordain.interfaces.view.run import instant, run_lines
 from ordain.interfaces.view.text import visible
 from ordain.records.records import names_run
@@ -91,14 +92,29 @@ _APPROVED_AGAIN = (
 @command()
 @click.argument("what", metavar="[RUN|PLAN]", required=False)
 @click.option("--from", "again_from", metavar="STEP", help="Run this step and all that depends on it again.")
+@click.option("--with", "document", metavar="DOCUMENT", help="Go on with the run by this plan instead.")
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="With --with: why.")
 @no_wait
 @click.option("--as", "whose", metavar="NAME", help="Whose key signs the approval.")
-def rerun(session: Session, what: str | None, again_from: str | None, no_waiting: bool, whose: str | None) -> int:
+def rerun(
+    session: Session,
+    what: str | None,
+    again_from: str | None,
+    document: str | None,
+    reason: str,
+    no_waiting: bool,
+    whose: str | None,
+) -> int:
     """Run a plan again, on a new approval. A passed step is kept if its contract holds now; every other step runs
-    again. With `--from`, steps that passed before that one are kept without a contract too.
+    again. With `--from`, steps that passed before that one are kept without a contract too. With `--with`, another plan
+    goes on with the run: unchanged steps that passed are kept.
 
     Example: ordain rerun RUN-Q5ZK… --from deploy
     """
+    if document is not None:
+        return _go_on_with(session, what, document, again_from, reason, no_waiting=no_waiting, whose=whose)
+    if reason:
+        raise click.UsageError("-m goes with --with.")
     ref = session.plan_named(what) if what is not None else session.app.runs.ended_run()
 
     def again(**approval: Any) -> int:
@@ -120,6 +136,41 @@ def rerun(session: Session, what: str | None, again_from: str | None, no_waiting
         session.say(["Not approved; nothing was run."])
         return REFUSED
     return again(shown=shown, credential=credential(session, signer) if signer is not None else None)
+
+
+def _go_on_with(
+    session: Session,
+    what: str | None,
+    document: str,
+    again_from: str | None,
+    reason: str,
+    *,
+    no_waiting: bool,
+    whose: str | None,
+) -> int:
+    """Propose to go on with a run by a document's plan and, at a terminal, approve and start that."""
+    data, name = read_to_store(session, document)
+    run_id = what if what is not None and names_run(what) else session.app.runs.newest_run(what)
+    work = session.app.plans.succeed(run_id, session.by, data, name, again_from=again_from, reason=reason)
+    prepared = session.run(work)
+    identity = prepared.review.plan_id
+    if prepared.approval_command is None:
+        waits = waiting(session, no_waiting)
+        return carry_out(session, session.app.runs.commit(identity, session.by, watcher(session), waiting=waits))
+    if session.json or not session.terminal:
+        problem = Problem(
+            code="E_PLAN_APPROVAL_MISSING",
+            detail=f"The new version is proposed; a person's approval lets it go on with {run_id}.",
+            command=f"{prepared.approval_command} --start",
+        )
+        session.refused([problem], prepared_result(prepared))
+        return WAITING
+    signer = check_approvable(session, prepared.review, whose, sign=False)
+    shown = ask_approval(session, prepared.review)
+    if shown is None:
+        session.say([f"Not approved; {run_id} stays as it is. To approve it: {prepared.approval_command}"])
+        return REFUSED
+    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
 
 
 @command()

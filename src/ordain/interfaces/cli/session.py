@@ -150,7 +150,8 @@ class Session(Terminal):
 
     def only_plan(self, verb: str) -> str:
         """The one plan that waits for a verb, where nobody said which."""
-        open_lines = [line for line in self.app.plans.all(open_only=True) if line.run is None]
+        lines = self.app.plans.all(open_only=True)
+        open_lines = [line for line in lines if line.run is None or line.continues is not None]
         found = [line for line in open_lines if (after_line(line) or "").startswith(f"ordain {verb} ")]
         if not found:
             raise refuse("E_PLAN_NOT_FOUND", f"No plan waits for `ordain {verb}` here.", command="ordain status")

@@ -40,6 +40,7 @@ _AROUND = 3
 """Lines that are the same and shown around those that are not."""
 _SINCE_LINES_MAX = 30
 """More lines of what changed stand in `ordain diff` only; the plan itself is shown whole all the same."""
+_CHANGE_LINES_MAX = 100
 _RANGES_MAX = 12
 _EXACT = {"command", "env", "inputs", "protect", "reads", "writes"}
 """Fields that a machine reads: commands and paths."""
@@ -111,6 +112,14 @@ def since_lines(since: Since, identity: PlanId, style: Style) -> Iterator[str]:
     if len(shown) < len(lines):
         yield f"    … {len(lines) - len(shown):,} more lines:"
     yield f"    → ordain diff {short_id(since.plan_id)} {short_id(identity)}"
+
+
+def change_lines(found: PlanDifference, style: Style) -> Iterator[str]:
+    """Every field that differs, with its old and new value; of very many the first."""
+    lines = [line for line in _plan_lines(found, style) if line]
+    yield from lines[:_CHANGE_LINES_MAX]
+    if len(lines) > _CHANGE_LINES_MAX:
+        yield f"… {len(lines) - _CHANGE_LINES_MAX:,} more lines:"
 
 
 def _side(label: str, side: Side, style: Style) -> Iterator[str]:

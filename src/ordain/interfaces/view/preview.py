@@ -40,6 +40,7 @@ from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summa
 from ordain.interfaces.view.diff import since_lines
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import Style, instant, problem_lines, who
+from ordain.interfaces.view.succession import folded, successor_lines
 from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
 
 _VERBS = {
@@ -92,9 +93,12 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     yield ""
     yield from risk_lines(review.risks, style)
     yield from _history_lines(review, style)
+    fold = folded(review.successor, plan, detail)
     yield from _plan_lines(
-        plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure, diffs=review.diffs
+        plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure, diffs=review.diffs, fold=fold
     )
+    if fold:
+        yield f"  {len(fold)} unchanged: ordain show --verbose {short_id(review.plan_id)} has them whole"
     yield ""
     yield from _reach_lines(review, style, detail)
     yield from _binding_lines(review, style)
@@ -117,6 +121,9 @@ def _history_lines(review: Review, style: Style) -> Iterator[str]:
         yield from (f"    {visible(line)}" for line in one.feedback.splitlines())
         for about, text in one.comments.items():
             yield f"    about {visible(about)}: {visible(' '.join(text.split()))}"
+    if review.successor is not None:
+        yield ""
+        yield from successor_lines(review.successor, review.plan_id, style)
     for since in (review.since, review.since_rejected):
         if since is not None:
             yield ""
@@ -138,9 +145,10 @@ def _plan_lines(
     default: FailurePolicy | None,
     inside: str = "",
     diffs: Diffs = MappingProxyType({}),
+    fold: Mapping[StepId, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     """What a plan says, whether it stands alone or `inside` a step; without reports no step is said to stand
-    anywhere."""
+    anywhere. Of steps to `fold` only a line is shown."""
     if plan.context is not None:
         yield ""
         yield "  Context:"
@@ -154,6 +162,11 @@ def _plan_lines(
     previous: str | None = None
     waits = needs_of(plan)
     for number, step in enumerate(plan.steps, start=1):
+        if step.id in fold:
+            title = f"{number}. {visible(step.description)} ‹{visible(step.id)}›"
+            yield f"    {style.dim(f'{title} {fold[step.id]}')}"
+            previous = step.id
+            continue
         yield from _whole_step(
             step,
             f"{number}.",
@@ -519,6 +532,9 @@ def _binding_lines(review: Review, style: Style) -> Iterator[str]:
     verdict = "needs approval" if review.requires_approval else "needs no approval"
     yield f"  {style.bold('Policy:')} {verdict}"
     yield from (f"    because {visible(reason)}" for reason in review.reasons)
+    if review.allow_subset:
+        words = "a new version that only leaves out steps or lowers limits goes on unasked"
+        yield f"  {style.warn('Also allowed')}: {words}"
     if review.lineage is not None:
         yield f"  {style.bold('Approval is void if')} {_bound_words(review)} change"
     for number, one in enumerate(review.not_bound if review.lineage is not None else ()):

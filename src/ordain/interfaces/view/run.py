@@ -117,6 +117,10 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield f"  Why:    {visible(report.reason)}"
     if report.rerun_of is not None:
         yield f"  Again:  {report.rerun_of}"
+    if report.continues is not None:
+        yield f"  After:  {report.continues}, with which it goes on"
+    if report.replaced_by is not None:
+        yield f"  Then:   {report.replaced_by}, which goes on in its place"
     if spent := spent_words(one for one in report.spending if one.step is None):
         yield f"  Spent:  {visible(spent)}"
     yield ""

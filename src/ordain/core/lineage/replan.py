@@ -1,0 +1,83 @@
+"""How often a run may go on by what somebody proposes who is no person, before a person has to decide.
+
+Every try counts from its beginning, failed ones too: so many for a lineage, one for each step and cause, and never the
+same remainder twice. What counts is in the lineage's own stream, so no renaming and no restart begins anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+
+from ordain.core.lineage.lineage import PlanState
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import StepId
+from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import StepState
+from ordain.core.text.problem import Problem
+
+MAX_REPLANS = 3
+_FAILED = (StepState.FAILED, StepState.ESCALATED)
+
+
+def cause_of(state: RunState, step_id: StepId) -> str:
+    """How a step failed, in a word that is the same where it fails so again: what was broken, and its exit status."""
+    record = state.steps[step_id]
+    if record.broken is not None:
+        return record.broken.error
+    if record.evidence is not None and record.evidence.verdict != "held":
+        status = record.evidence.exit_code
+        return f"contract {record.evidence.verdict.value}" + (f" {status}" if status is not None else "")
+    outcome = record.outcome
+    if outcome is None or outcome.error is None:
+        return record.state.value
+    return outcome.error + (f" {outcome.exit_code}" if outcome.exit_code is not None else "")
+
+
+def causes_of(state: RunState) -> tuple[str, ...]:
+    """What of a run failed, and how, each as `STEP: CAUSE` by the plan's own name for the step."""
+    failed = (name for name in state.reading_order() if state.steps[name].state in _FAILED)
+    found = tuple(dict.fromkeys(f"{state.written_name(name)}: {cause_of(state, name)}" for name in failed))
+    return found or (f": {state.status or 'stopped'}",)
+
+
+def not_passed(state: RunState) -> tuple[StepId, ...]:
+    """The steps of the plan that were begun and did not pass."""
+    return tuple(
+        step.id
+        for step in state.plan.steps
+        if (record := state.steps[step.id]).state is not StepState.PASSED and (record.attempts or record.broken)
+    )
+
+
+def remainder_of(plan: Plan, kept: Collection[StepId]) -> str:
+    """The digest of what a plan has left to do and how that is checked, whatever its steps are called."""
+    left = [
+        (step.action, step.verification.strategy if step.verification is not None else None, step.for_each)
+        for step in plan.steps
+        if step.id not in kept
+    ]
+    return hashlib.sha256(canonical_bytes(left)).hexdigest()
+
+
+def replan_fault(
+    state: PlanState, causes: Iterable[str], remainder: str = "", *, most: int = MAX_REPLANS, besides: str = ""
+) -> Problem | None:
+    """Why a person has to decide how a run goes on that failed so; None where somebody else may once more. Asked before
+    a try begins, and with the remainder once there is a proposal, then `besides` its own try."""
+    tries = [one for name, one in state.replans.items() if name != besides]
+    causes = tuple(causes)
+    if remainder and any(one.remainder == remainder for one in tries):
+        detail = "What is left to do was proposed before, just so, and did not help: it goes round in circles."
+        return _asks("E_REPLAN_STALLED", detail)
+    if len(tries) >= most:
+        return _asks("E_REPLAN_LIMIT", f"This plan was replanned {len(tries)} times, and {most} are allowed.")
+    known = {cause for one in tries for cause in one.causes}
+    if again := next((cause for cause in causes if cause in known), None):
+        return _asks("E_REPLAN_LIMIT", f"It was replanned for this already: {again.removeprefix(': ')}.")
+    return None
+
+
+def _asks(code: str, detail: str) -> Problem:
+    return Problem(code=code, detail=detail, hints=("A person decides how it goes on.",), command="ordain inbox")

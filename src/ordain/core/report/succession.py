@@ -1,0 +1,65 @@
+"""What whoever approves a successor must know: why it exists, what it keeps, what became wider and what weaker."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.approval.approval import Continuation
+from ordain.core.approval.diff.difference import PlanDifference
+from ordain.core.plan.role import ConcernKind
+from ordain.core.plan.value import PlanId, RunId, StepId
+
+WEAKER: frozenset[ConcernKind] = frozenset(
+    [
+        "contract_removed", "contract_weakened", "contract_changed", "proof_removed", "protect_narrowed",
+        "inputs_narrowed", "workspace_unbound", "tier_lowered", "approval_dropped", "ask_removed", "step_removed",
+        "condition_removed", "failure_softened", "worktree_dropped", "needs_removed", "question_changed",
+        "failure_changed",
+    ]
+)  # fmt: skip
+"""The kinds of change that check less or ask less; all others let a plan do more, or something else."""
+
+
+class KeptStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that need not run again, and the run that carried it out."""
+
+    step: StepId
+    run_id: RunId
+    passed: bool
+    """Else only its check had failed, and it is kept only where its contract holds now."""
+    contract: bool
+    """Whether a contract is run first, and must hold."""
+    word: str = ""
+    """By whose word alone it passed, where nothing was seen."""
+
+
+class Successor(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan that goes on with a run of another version."""
+
+    binding: Continuation
+    run_id: RunId
+    run_status: str
+    """How that run ended, or `open`: then it is replaced when this one starts."""
+    previous_plan_id: PlanId
+    version: int
+    reason: str
+    causes: tuple[str, ...]
+    """What failed there, and how."""
+    kept: tuple[KeptStep, ...]
+    runs: tuple[StepId, ...]
+    """The steps of the plan that run."""
+    runs_partly: tuple[StepId, ...] = ()
+    """Those of which some items, or steps inside, are kept."""
+    uncertain: tuple[StepId, ...] = ()
+    """Steps that were under way when that run was ended: they may have happened."""
+    wider: tuple[str, ...] = ()
+    weaker: tuple[str, ...] = ()
+    summary: str = ""
+    changes: PlanDifference = PlanDifference()
+    """Every field that differs from the plan before."""
+    approved_before: bool = False
+    """Whether a person approved that plan, so that what is unchanged was read."""
+    unasked: bool = False
+    """Whether it goes on without an approval of its own, because the approval of before allows a subset."""
+    why_asked: tuple[str, ...] = ()
+    """Where an approval allows a subset: why this is none."""

@@ -1,0 +1,74 @@
+"""A plan that goes on with a run, as whoever approves it must see it: why, what is kept, what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import PlanId, StepId
+from ordain.core.report.succession import KeptStep, Successor
+from ordain.interfaces.view.diff import change_lines
+from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.text import visible
+
+_NAMED_MAX = 12
+_WIDTH = 9
+
+
+def successor_lines(found: Successor, identity: PlanId, style: Style) -> Iterator[str]:
+    """Everything that tells a successor from a plan that begins anew."""
+    until = "which stays as it is until this one starts" if found.run_status == "open" else f"which {_ended(found)}"
+    yield f"  {style.bold(f'Goes on with {found.run_id}')}, {until}:"
+    yield _row("Version", f"{found.version}; the one before is {short_id(found.previous_plan_id)}")
+    if found.reason:
+        yield _row("Why", visible(" ".join(found.reason.split())))
+    if found.causes:
+        yield _row("Failed", visible("; ".join(found.causes)))
+    yield _row("Keeps", _kept_words(found.kept))
+    yield _row("Runs", visible(_named(found.runs)) or "nothing else")
+    if found.runs_partly:
+        yield _row("", f"and what is left of {visible(_named(found.runs_partly))}")
+    if found.uncertain:
+        named = visible(_named(found.uncertain))
+        yield _row("Beware", style.warn(f"under way when that run was ended, and may have happened: {named}"))
+    for label, concerns in (("Wider", found.wider), ("Weaker", found.weaker)):
+        for number, concern in enumerate(concerns):
+            yield _row(label if not number else "", f"{style.bad('!')} {visible(concern)}")
+    yield _row("Changed", found.summary.removeprefix("In all: "))
+    yield from (f"    {line}" for line in change_lines(found.changes, style))
+    yield f"    → ordain diff {short_id(found.previous_plan_id)} {short_id(identity)}"
+
+
+def folded(found: Successor | None, plan: Plan, detail: str) -> Mapping[StepId, str]:
+    """The steps of which only a line is shown, with a word for it: a person has read them in the version before."""
+    if found is None or not found.approved_before or detail == "verbose":
+        return {}
+    changes = found.changes.steps
+    other = {one.id for one in changes.changed} | {one.id for one in changes.renamed}
+    other |= {one.step.id for one in changes.added}
+    kept = {one.step for one in found.kept}
+    return {step.id: "kept" if step.id in kept else "unchanged" for step in plan.steps if step.id not in other}
+
+
+def _row(label: str, text: str) -> str:
+    return f"    {f'{label}:' if label else '':<{_WIDTH}} {text}"
+
+
+def _ended(found: Successor) -> str:
+    return {"replaced": "was replaced", "completed": "completed"}.get(found.run_status, f"was {found.run_status}")
+
+
+def _kept_words(kept: Sequence[KeptStep]) -> str:
+    """What is kept, on one line."""
+    if not kept:
+        return "nothing"
+    contracts, words = [one for one in kept if one.contract], [one for one in kept if one.word]
+    said = f"{len(kept)} step{'s' * (len(kept) != 1)} ({visible(_named([one.step for one in kept]))})"
+    if contracts:
+        said += f"; {len(contracts)} of them where the contract holds again, else they run"
+    return said + (f"; {len(words)} unverified" if words else "")
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else "")
