@@ -263,6 +263,7 @@ _HOMES: dict[str, str] = {
     "ordain.interfaces.view.run": "Style inbox_lines instant lint_lines problem_lines run_lines status_lines",
     "ordain.interfaces.view.statistics": "statistics_lines",
     "ordain.interfaces.view.text": "bar cells condition_words packed shares visible",
+    "ordain.planner.agent_planner": "answer_in",
     "ordain.planner.brief": "Answered bare opening",
     "ordain.planner.loop": "DraftEnd draft",
     "ordain.planner.outcome": "PlanRequest Planned problems_of",

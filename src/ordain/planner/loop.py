@@ -163,8 +163,8 @@ class FinalCalls:
 
     def __init__(self, rounds: Rounds, questions: int, tell: TellPlanner) -> None:
         self._rounds, self._free, self._tell = rounds, questions, tell
-        self._end: DraftEnd | None = None
-        self._reason = ""
+        self.end: DraftEnd | None = None
+        self.reason = ""
         self.questions: tuple[str, ...] = ()
 
     async def perform(self, use: ToolUse) -> Performed:
@@ -175,7 +175,7 @@ class FinalCalls:
             case "ask":
                 return self._asked(tuple(use.arguments["questions"]))
             case _:
-                self._end, self._reason = DraftEnd.GAVE_UP, use.arguments["reason"]
+                self.end, self.reason = DraftEnd.GAVE_UP, use.arguments["reason"]
                 return Performed(text="Noted. Nothing more is wanted.", ends=True)
 
     def _heard(self, heard: Heard) -> Performed:
@@ -183,20 +183,20 @@ class FinalCalls:
         wrong = len(judged.wrong) if judged is not None else 0
         self._tell(SentBack(number=self._rounds.count, wrong=wrong, ends=heard.ends))
         if heard.ends:
-            self._end = DraftEnd.PLAN
+            self.end = DraftEnd.PLAN
         return Performed(text=heard.text, is_error=bool(wrong), ends=heard.ends)
 
     def _asked(self, questions: tuple[str, ...]) -> Performed:
         if len(questions) > self._free:
             text = f"Not asked: {self._free or 'no'} more questions are free. Plan with what you know, or give up."
             return Performed(text=text, is_error=True)
-        self._end, self.questions = DraftEnd.QUESTIONS, questions
+        self.end, self.questions = DraftEnd.QUESTIONS, questions
         return Performed(text="They are passed on. Nothing more is wanted now.", ends=True)
 
     def ended(self, dialogue: Dialogue) -> tuple[DraftEnd, str]:
         """How it ended in the end, and what is said of it."""
-        if dialogue.end is DialogueEnd.HANDED_IN and self._end is not None:
-            return self._end, self._reason
+        if dialogue.end is DialogueEnd.HANDED_IN and self.end is not None:
+            return self.end, self.reason
         # A limit was reached while a plan was being mended: the best of them is still worth to be seen.
         ends = {DialogueEnd.SAID: DraftEnd.NOTHING, DialogueEnd.BYTES: DraftEnd.CALLS}
         return ends.get(dialogue.end) or DraftEnd(dialogue.end.value), dialogue.text

@@ -39,6 +39,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     request: PlanRequest
     planner: str
     drafted: Drafted
+    unenforced: bool = False
+    """Whether an agent wrote it that nothing kept from writing."""
     document: str = ""
     """What it handed in last, or the best of it; empty where it handed in nothing."""
     judged: JudgedDraft | None = None
@@ -131,6 +133,18 @@ def _are(count: int) -> str:
 
 def notices_of(planned: Planned) -> tuple[Problem, ...]:
     """What else is worth knowing of a planning."""
+    return (*_unpriced(planned), *_unenforced(planned))
+
+
+def _unenforced(planned: Planned) -> tuple[Problem, ...]:
+    if not planned.unenforced:
+        return ()
+    detail = f"{planned.planner} was started without a sandbox: nothing kept it from writing."
+    hint = "Look what changed in the workspace before you approve its plan."
+    return (Problem(code="W_PLANNER_UNENFORCED", detail=detail, hints=(hint,), command="git status"),)
+
+
+def _unpriced(planned: Planned) -> tuple[Problem, ...]:
     if not planned.unpriced:
         return ()
     detail = f"Nobody says what {planned.planner} costs, so the budget of money limited nothing."

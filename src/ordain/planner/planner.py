@@ -24,6 +24,7 @@ from ordain.core.run.origin import PlanOrigin
 from ordain.core.text.problem import Problem, refuse
 from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.settings_in_force import sha256
+from ordain.planner.agent_planner import PlanningAgent, draft_by_agent, planning_agent
 from ordain.planner.brief import PlannerBrief, named_block, opening, setting_lines, system_text
 from ordain.planner.history import failures
 from ordain.planner.loop import TOKENS_MAX, Drafted, DraftEnd, TellPlanner, draft
@@ -70,17 +71,26 @@ class Planner:
             revised = self._revised(request.revise) if request.revise is not None else None
             if not request.goal.strip() and revised is None:
                 raise refuse("E_PLANNER_GOAL", "There is no goal to plan for.", command='ordain plan "WHAT TO REACH"')
-            access = self._access(settings)
-            key = self._key(access)
-            rounds = Rounds(self._judge(revised), settings.planner_max_rounds)
             meter = _Meter(request.budget, request.used)
-            proposer = self._proposer(str(access), by)
+            agent = self._agent(settings, request, meter)
+            access = self._access(settings) if agent is None else None
+            key = self._key(access) if access is not None else ""
+            planner = agent.words if agent is not None else str(access)
+            rounds = Rounds(self._judge(revised), settings.planner_max_rounds)
+            proposer = self._proposer(planner, by)
             brief = await self._brief(request, settings, revised)
-            drafted = await self._drafted(access, key, request, brief, rounds, meter, proposer, tell)
+            sink = here.sink() if here.has_ledger() else Sink(here.snapshot.redactor, lambda data: "")
+            reading = PlannerReads(here, self._app.refusals, sink, proposer, tell)
+            if agent is not None:
+                drafted = await self._by_agent(agent, request, brief, rounds, meter, reading, tell)
+            else:
+                assert access is not None
+                drafted = await self._by_model(access, key, request, brief, rounds, meter, reading, tell)
         plan = rounds.judged.plan if rounds.judged is not None else None
         return Planned(
             request=request,
-            planner=str(access),
+            planner=planner,
+            unenforced=agent is not None and not agent.tier,
             drafted=drafted,
             document=rounds.document,
             judged=rounds.judged,
@@ -105,6 +115,7 @@ class Planner:
             calls=drafted.calls,
             tokens=planned.usage.tokens,
             cost_usd=planned.usage.cost_usd,
+            unenforced=planned.unenforced,
         )
         proposer, plans = self._proposer(planned.planner, by), self._app.plans
         if request.revise is not None:
@@ -127,6 +138,12 @@ class Planner:
     def _proposer(planner: str, by: Principal) -> Principal:
         """Whose proposal it is: an agent's that had it written, which spends its own rights; else the planner's."""
         return by if by.channel is Channel.MCP else Principal(name=planner, channel=Channel.PLANNER)
+
+    def _agent(self, settings: Settings, request: PlanRequest, meter: _Meter) -> PlanningAgent | None:
+        """The agent that plans; None where a model does."""
+        if not settings.planner_agent:
+            return None
+        return planning_agent(self._here, settings.planner_agent, meter.seconds, unenforced=request.unenforced)
 
     def _access(self, settings: Settings) -> ModelAccess:
         access = planner_access(settings)
@@ -160,7 +177,35 @@ class Planner:
 
     # --- The planning ----------------------------------------------------------------------------------------------
 
-    async def _drafted(
+    async def _by_agent(
+        self,
+        agent: PlanningAgent,
+        request: PlanRequest,
+        brief: PlannerBrief,
+        rounds: Rounds,
+        meter: _Meter,
+        reading: PlannerReads,
+        tell: TellPlanner,
+    ) -> Drafted:
+        here = self._here
+        try:
+            async with asyncio.timeout(meter.seconds):
+                return await draft_by_agent(
+                    here,
+                    agent,
+                    told=f"{system_text()}\n\n{opening(brief, here.snapshot.redactor)}",
+                    specs=reading.specs,
+                    read=reading.perform,
+                    rounds=rounds,
+                    matches=here.ports.expressions().matches,
+                    tell=tell,
+                    meter=meter,
+                    asked=len(request.answers),
+                )
+        except TimeoutError:
+            return meter.drafted(DraftEnd.TIME)
+
+    async def _by_model(
         self,
         access: ModelAccess,
         key: str,
@@ -168,13 +213,11 @@ class Planner:
         brief: PlannerBrief,
         rounds: Rounds,
         meter: _Meter,
-        proposer: Principal,
+        reading: PlannerReads,
         tell: TellPlanner,
     ) -> Drafted:
         here, models = self._here, self._here.ports.models
         assert models is not None
-        sink = here.sink() if here.has_ledger() else Sink(here.snapshot.redactor, lambda data: "")
-        reading = PlannerReads(here, self._app.refusals, sink, proposer, tell)
         try:
             async with asyncio.timeout(meter.seconds), models.client(access, key) as client:
                 return await draft(
@@ -291,6 +334,12 @@ class _Meter:
     @property
     def unpriced(self) -> bool:
         return self._cost is not None and bool(self.requests) and self.usage.cost_usd is None
+
+    def add(self, usage: ModelUsage) -> bool:
+        """Count what one start of an agent used; whether more may be used."""
+        self.usage, self.requests = self.usage.plus(usage), self.requests + 1
+        self.tokens -= usage.tokens
+        return self.tokens > 0 and (self._cost is None or (self.usage.cost_usd or 0.0) < self._cost)
 
     def around(self, client: ModelClient) -> ModelClient:
         return _Metered(self, client)

@@ -68,7 +68,9 @@ class PlannerReads:
             return Performed(text=text, is_error=True)
         self._calls += 1
         self._tell(LookedAt(tool=name, subject=_subject(args)))
-        result = await self._here.ports.toolbox.call(name, args, "", control=self._settings.control)
+        result = await self._here.ports.toolbox.call(
+            name, args, "", control=self._settings.control, secret_files=self._settings.secret_files
+        )
         if result.error is not None:
             return Performed(text=self._sink.text(f"{result.error}: {result.detail}"), is_error=True)
         text = bare(self._sink.text(_text_of(result)))
@@ -92,7 +94,8 @@ class PlannerReads:
             path = args.get(parameter.name) if parameter.path else None
             if isinstance(path, str):
                 withheld = self._here.ports.workspace.withheld
-                why = await asyncio.to_thread(withheld, path, self._settings.secret_files, deep=parameter.deep)
+                # What only looks through a directory leaves out what nobody is handed.
+                why = await asyncio.to_thread(withheld, path, self._settings.secret_files, deep=False)
                 if why is not None:
                     return beyond(f"The path `{path}` {why}", "No planner is handed that.")
         return None
