@@ -152,8 +152,26 @@ def test_every_template_that_comes_with_ordain_is_tried_above(workspace: Workspa
 
 def test_the_session_of_the_page_goes_as_it_is_shown(templates: Workspace) -> None:
     (templates.path / "plans/templates/greet.plan.md").write_text(SHOWN)
-    (session,) = sessions(PAGE)
-    typed(session, templates.path)
+    new, compose = sessions(PAGE)
+    typed(new, templates.path)
+    for name, text in re.findall(r"^\$ cat (\S+)\n(.*?)(?=^\$ )", compose, re.DOTALL | re.MULTILINE):
+        templates.write(name, text)
+    typed(compose, templates.path)
+
+
+def test_composed_documents_run_one_after_the_other(templates: Workspace) -> None:
+    templates.write("two.md", "# Two\n\n1. `grep -x one effects`\n2. `echo two >> effects`\n")
+    templates.write("one.md", "# One\n\n1. `echo one >> effects`\n\n## Notes\n\nA note.\n")
+    done = templates.ordain("compose", "one.md", "second=two.md", "-o", "all.md", "--title", "All")
+    assert done.status == 0 and "3 steps" in done.out
+    text = (templates.path / "all.md").read_text()
+    assert text.startswith("# All\n") and "A note." in text and "second-echo-two-effects" in text
+    assert templates.at_terminal("run", "all.md", answers=[("Type", "yes")]).status == 0
+    assert templates.effects() == ["one", "two"]
+    assert templates.ordain("compose", "one.md", "two.md", "-o", "all.md").status == 2
+    assert templates.ordain("compose", "one.md").status == 2
+    broken = templates.ordain("compose", "one.md", "-", "-o", "new.md", stdin=b"# Nothing\n")
+    assert broken.status == 2 and "E_PLAN_NO_STEPS" in broken.err and not (templates.path / "new.md").exists()
 
 
 def test_the_page_names_every_template_that_comes_with_ordain() -> None:

@@ -272,6 +272,12 @@ def test_json_new(workspace: Workspace):
     assert {one["source"] for one in listed} == {"built-in"} and all(one["parameters"] for one in listed)
 
 
+def test_json_compose(workspace: Workspace):
+    made = answered(workspace.ordain("compose", "--json", "small.plan.md", "fails.plan.md"))
+    assert (made["steps"], made["written"], made["sources"]) == (5, None, ["small.plan.md", "fails.plan.md"])
+    assert refused(workspace.ordain("compose", "--json", "small.plan.md", "small.plan.md"), "E_COMPOSE")
+
+
 PARAMS = ("--param", "package=httpx", "--param", "version=0.28.1")
 
 

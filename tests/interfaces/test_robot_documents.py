@@ -224,6 +224,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "diff.": (FINE, "diff IT small.plan.md", edited),
     "simulate.": (FINE, "simulate small.plan.md", nothing),
     "new.": (FINE, "new upgrade-dependency --param package=httpx --param version=0.28.1", nothing),
+    "compose.": (FINE, "compose small.plan.md fails.plan.md", nothing),
     "new.list": (FINE, "new", nothing),
     "fmt.": (FINE, "fmt small.plan.md", nothing),
     "fmt.check": (FINE, "fmt --check small.plan.md", nothing),

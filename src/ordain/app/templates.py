@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from ordain.app.review import Params, Reviews, placed
 from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.compose import compose
+from ordain.core.plan.model import Plan
 from ordain.core.plan.template import Filled
 from ordain.core.plan.template_text import fill_template, wanted
 from ordain.core.policy.settings import Settings
@@ -62,6 +64,28 @@ class Templates:
         kept = {step.id for step in (*made.plan.steps, *made.plan.fallbacks)}
         document = replace(source, plan=made.plan, record=_record(source.record, kept))
         return self.document(document, to or source.notation, tuple(_called(one) for one in files))
+
+    def compose(
+        self,
+        documents: Sequence[tuple[str, bytes, str]],
+        *,
+        title: str | None = None,
+        parallel: bool = False,
+        to: Notation | None = None,
+    ) -> tuple[NewDocument, tuple[Problem, ...]]:
+        """One document of several, each with its namespace, its bytes and its file's name; raises Refused with
+        everything in which they conflict."""
+        sources = [(space, read(data, file, self._here.fetch)) for space, data, file in documents]
+        if wrong := [one for _, source in sources if source.plan is None for one in source.problems]:
+            raise Refused(wrong)
+        made = compose([(space, source.plan) for space, source in sources if source.plan], title, parallel=parallel)
+        if not isinstance(made, Plan):
+            raise Refused(made)
+        document = Document(
+            plan=made,
+            notes=tuple(note for _, source in sources for note in source.notes),
+        )
+        return self.document(document, to or sources[0][1].notation, tuple(file for _, _, file in documents))
 
     def document(
         self, document: Document, notation: Notation, sources: tuple[str, ...]

@@ -156,3 +156,20 @@ def _plain(text: str) -> str | None:
     """The content of a string literal that has no escapes in it."""
     found = re.fullmatch(r"""[rR]?("{3}|'{3}|"|')(.*)\1""", text, re.DOTALL)
     return found[2] if found and "\\" not in found[2] else None
+
+
+def renamed(expression: str, names: Mapping[str, str]) -> str:
+    """The expression with other ids for these steps; all else stays as it was written."""
+    if len(expression) > EXPRESSION_BYTES_MAX:
+        return expression
+    found = [one for one in _TOKEN.finditer(expression) if not one["space"]]
+    line = [(one.lastgroup or "", one.group()) for one in found]
+    pieces, at = [], 0
+    for number, token in enumerate(line):
+        if token != ("name", "steps") or _selected(line, number):
+            continue
+        key, after = _key(line, number + 1)
+        if key in names and key is not None:
+            pieces += [expression[at : found[number + 1].start()], f'["{names[key]}"]']
+            at = found[after - 1].end()
+    return "".join([*pieces, expression[at:]])

@@ -25,7 +25,7 @@ from ordain.core.plan.refs import (
     references,
     spans,
 )
-from ordain.core.plan.role import Handed, Inner, Prose, roles
+from ordain.core.plan.role import Handed, Prose, changed
 from ordain.core.plan.template import Filled, fill, missing_value, values_of
 from ordain.core.text.limit import STRING_BYTES_MAX, line_fault
 from ordain.core.text.problem import Place, Problem, closest
@@ -112,19 +112,18 @@ class _Texts:
         return tuple(self._text(path, f"path in `{what}`", step, path=True) for path in paths)
 
     def _prose(self, value: S, step: Step | None) -> S:
-        """The same with every prose of it filled in, and that of the values inside it."""
-        changes: dict[str, Any] = {}
-        for name, role in roles(type(value)).items():
-            given = getattr(value, name)
-            if isinstance(role, Inner) and isinstance(given, msgspec.Struct):
-                changes[name] = self._prose(given, step)
-            elif isinstance(role, Prose) and isinstance(given, str):
-                changes[name] = self._text(given, role.what, step)
-            elif isinstance(role, Prose) and isinstance(given, tuple):
-                changes[name] = tuple(self._text(one, role.what, step) for one in given)
-            elif isinstance(role, Handed):
-                changes[name] = self._paths(given, name, step)
-        return replace(value, **changes) if changes else value
+        """The same with every prose of it filled in, what it hands an agent, and that of the values inside it."""
+
+        def change(role: Any, text: str) -> str:
+            match role:
+                case Prose(what=what):
+                    return self._text(text, what, step)
+                case Handed():
+                    return self._text(text, "path in `reads`", step, path=True)
+                case _:
+                    return text
+
+        return changed(value, change)
 
     def _text(self, text: str, what: str, step: Step | None, *, line: bool = False, path: bool = False) -> str:
         if "${" not in text:

@@ -1,20 +1,24 @@
-"""The commands that make documents: new."""
+"""The commands that make documents: new, compose."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 
 import click
 from msgspec.structs import replace
 
+from ordain.core.plan.compose import namespace_of
 from ordain.core.report.template import NewDocument
 from ordain.core.text.problem import Place, Problem, Severity
 from ordain.documents.document import Notation
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
-from ordain.interfaces.cli.session import FINE, Session, command, in_utf8, with_params
+from ordain.interfaces.cli.session import FINE, Session, command, in_utf8, read_document, with_params
 from ordain.interfaces.view.template import template_lines
 from ordain.interfaces.view.text import visible
+
+_NAMED = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=")
 
 
 def with_output(body: Callable[..., int]) -> Callable[..., int]:
@@ -56,6 +60,38 @@ def new(
     return give(session, made, problems, output, force=force)
 
 
+@command()
+@click.argument("documents", metavar="[NAME=]DOCUMENT…", nargs=-1, required=True)
+@click.option("--parallel", is_flag=True, help="Let them run beside one another, not one after the other.")
+@click.option("--title", metavar="TEXT", callback=in_utf8, help="The title of the new document.")
+@with_output
+def compose(
+    session: Session,
+    documents: tuple[str, ...],
+    parallel: bool,
+    title: str | None,
+    output: str | None,
+    to: Notation | None,
+    force: bool,
+) -> int:
+    """Make one document of several. The steps of each come after all of the one before.
+
+    Ids begin with the name of their document, or with what stands before `=`.
+    What the documents cannot both say is told as a conflict, and nothing is written. Nothing is stored or run.
+
+    Example: ordain compose checks.plan.md publish.plan.md -o release.plan.md
+    """
+    if len(documents) < 2:
+        raise click.UsageError("Name at least two documents.")
+    sources = []
+    for document in documents:
+        name, _, path = document.partition("=") if _NAMED.match(document) else ("", "", document)
+        data, file = read_document(session, path)
+        sources.append((name or namespace_of(path) or "plan", data, file))
+    made, problems = session.app.templates.compose(sources, title=title, parallel=parallel, to=to)
+    return give(session, made, problems, output, force=force)
+
+
 def give(session: Session, made: NewDocument, problems: Sequence[Problem], output: str | None, *, force: bool) -> int:
     """Write a document that was made to a file, or print it, with what lint says of it."""
     if output is not None:
@@ -75,7 +111,9 @@ def give(session: Session, made: NewDocument, problems: Sequence[Problem], outpu
     if output is None:
         click.echo(made.text, nl=False)
     else:
-        session.say([visible(f"Wrote {output}: {_counted(made.steps)}, from {made.sources[0]}. Next: {following[0]}")])
+        session.say(
+            [visible(f"Wrote {output}: {_counted(made.steps)}, from {', '.join(made.sources)}. Next: {following[0]}")]
+        )
     return FINE
 
 

@@ -38,6 +38,7 @@ _GROUPS: Sections = {
     "Plans": {
         "new": ("cmd_new", "Make a document of a template. Alone, list the templates."),
         "plan": ("cmd_plan", "Plan for a goal: have the configured planner write a plan, and propose it."),
+        "compose": ("cmd_new", "Make one document of several, one after the other."),
         "list": ("cmd_proposal", "List the plans of this workspace."),
         "revise": ("cmd_proposal", "Replace a plan with a new version of it."),
         "reject": ("cmd_proposal", "Reject a plan and say what should change."),

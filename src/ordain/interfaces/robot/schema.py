@@ -75,6 +75,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "answer": (),
     "resume": (RunResult, BegunResult, QueuedResult),
     "new": (NewDocument, TemplateList),
+    "compose": (NewDocument,),
     "plan": (PlannedResult,),
     "list": (ListResult,),
     "revise": (PreparedResult,),
