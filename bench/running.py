@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ from ordain.engine.loop import Engine
 from ordain.ports.agent import Agents
 from ordain.ports.ledger import Append
 from ordain.ports.process import Shell
-from ordain.ports.tool import ToolResult
+from ordain.ports.tool import Toolbox, ToolResult
 from ordain.records.sink import Sink
 from ordain.records.surroundings import Surroundings
 
@@ -63,8 +63,19 @@ class _NothingToolbox:
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return {_NOTHING.name: _NOTHING}
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: tuple[str, ...] = ()) -> ToolResult:
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        key: str,
+        *,
+        control: Sequence[str] = (),
+        secret_files: Sequence[str] = (),
+    ) -> ToolResult:
         return ToolResult()
+
+    async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        return None
 
 
 class Bench:
@@ -80,12 +91,13 @@ class Bench:
     ) -> None:
         self.ledger, self._known = ledger, known
         self._clock, self._ids = WallClock(), RandomIds()
+        toolbox: Toolbox = _NothingToolbox()
         self._ports: Any = SimpleNamespace(  # what a run asks for, and no more
             ledger=SimpleNamespace(open=lambda: ledger, look=lambda: ledger, exists=lambda: True),
             keyring=SimpleNamespace(verify=lambda key, statement, signature: False),
             stop_switch=StopFiles(directory, "", lambda shelves, boot_id: ((), ())),
             shell=shell or BashShell(directory).sealed(_SEALED),
-            toolbox=_NothingToolbox(),
+            toolbox=toolbox,
             clock=self._clock,
             workspace=DirectoryWorkspace(directory),
             protection=ProtectedFiles(Path("/nowhere")),

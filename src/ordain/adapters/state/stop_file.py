@@ -29,20 +29,21 @@ _MOST = 16_384
 
 def read_stops(env: Mapping[str, str], workspace: Path) -> tuple[StopOrder, ...]:
     """What stops work in a workspace, the user's own stop first. Two files are looked for, and nothing is made."""
-    try:
-        return _stops(state_path(env), workspace)
-    except Refused:  # nothing can be recorded there, so nothing can be started either
-        return ()
-
-
-def _stops(state: Path, workspace: Path) -> tuple[StopOrder, ...]:
-    found = (_read(place, everywhere=everywhere) for place, everywhere in _places(state, workspace))
+    places = _places(workspace, *map(env.get, _SAY_WHERE))
+    found = (_read(place, everywhere=everywhere) for place, everywhere in places)
     return tuple(stop for stop in found if stop is not None)
 
 
+_SAY_WHERE = ("ORDAIN_HOME", "XDG_STATE_HOME", "HOME")
+
+
 @cache
-def _places(state: Path, workspace: Path) -> tuple[tuple[str, bool], ...]:
+def _places(workspace: Path, *said: str | None) -> tuple[tuple[str, bool], ...]:
     """Where the stops of a workspace are; asked before each step, and where a directory really is takes a while."""
+    try:
+        state = state_path({name: value for name, value in zip(_SAY_WHERE, said, strict=True) if value is not None})
+    except Refused:  # nothing can be recorded there, so nothing can be started either
+        return ()
     places = ((state, True), (shelf_path(state, workspace), False))
     return tuple((str(place / STOPPED), everywhere) for place, everywhere in places)
 

@@ -51,10 +51,13 @@ ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    """What changes with a regular file; the last is when it was changed, which nobody can set."""
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """What changes with a regular file; the last is when it was changed, which nobody can set. None where it is none or
+    cannot be looked at; raises FileNotFoundError."""
     try:
         found = os.stat(path)  # noqa: PTH116 - quicker
+    except FileNotFoundError:
+        raise
     except OSError:
         return None
     if not stat.S_ISREG(found.st_mode):
@@ -66,7 +69,7 @@ class DirectoryWorkspace:
     """ports.Workspace on the file system."""
 
     def __init__(self, path: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self._path, self._now_ns = path, now_ns
+        self._path, self._now_ns, self._configured = path, now_ns, str(path / CONFIGURATION_FILE)
         self._configuration: tuple[tuple[int, ...], bytes | None] | None = None
         self._secrets = KnownSecrets()
         self._shell_text = ShellText()
@@ -79,8 +82,11 @@ class DirectoryWorkspace:
     def configuration(self) -> bytes | None:
         """Asked before each step. The file is read again where anything about it changed, or where it is so young that
         a second write could have left no trace."""
-        stamp = _stamp(self._path / CONFIGURATION_FILE)
-        if self._configuration is not None and self._configuration[0] == stamp:
+        try:
+            stamp = _stamp(self._configured)
+        except FileNotFoundError:
+            return None
+        if stamp is not None and self._configuration is not None and self._configuration[0] == stamp:
             return self._configuration[1]
         is_settled = stamp is not None and stamp[-1] + SETTLED_NS < self._now_ns()
         found = configuration(self._path)
