@@ -165,7 +165,7 @@ class Proposals:
     def _unfit(self, plan: Plan, here: Surroundings) -> Sequence[Problem]:
         """Why a plan that lint lets pass cannot be proposed here."""
         settings = here.snapshot.settings
-        unheld = self.reviews.not_yet(plan) or unheld_problems(
+        unheld = self.reviews.not_yet(plan, here) or unheld_problems(
             tier_of(plan, settings.tier), here.kept_agents(plan, settings)
         )
         return unheld or here.rule(plan, settings).denied or _secrets_of(reread_plan(plan), here.redactor())

@@ -74,9 +74,9 @@ class Reviews:
         found = (*self._lint(plan, partial=document.plan is None, storing=storing), *_of_dialect(document, plan))
         return document, (*document.problems, *placed(found, document, file, origin))
 
-    def not_yet(self, plan: Plan) -> tuple[Problem, ...]:
+    def not_yet(self, plan: Plan, here: Surroundings | None = None) -> tuple[Problem, ...]:
         """What of a plan this version does not carry out; such a plan is not stored, and was not since it is so."""
-        here = self._here
+        here = here or self._here
         settings = here.snapshot.settings
         tier = tier_of(plan, settings.tier)
         return not_yet_refused(plan, here.tools(settings), panes=here.ports.panes is not None, tier=tier)

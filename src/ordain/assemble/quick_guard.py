@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import msgspec
 
 from ordain.adapters.ledger.glance import approved_plans, glance
 from ordain.adapters.process.line import understanding
@@ -34,7 +32,8 @@ from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.core.guard.call import Call, Guard, Judged, Met, cover_of
 from ordain.core.guard.sighting import Sighting, sighted
 from ordain.core.plan.value import Instant
-from ordain.core.policy.settings import Settings, secret_variables, with_user_rules
+from ordain.core.policy.fact import LineFacts
+from ordain.core.policy.settings import Settings, UserSettings, secret_variables
 from ordain.core.policy.stop import stopped_problem
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused
@@ -78,6 +77,23 @@ class QuickGuard:
         return met, sighting
 
 
+class QuickHost:
+    """What settings ask of `ports.Host`, loaded where it is needed."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def user_settings(self) -> UserSettings:
+        if (own := user_file(os.environ)) is None or not os.path.lexists(own):
+            return UserSettings()
+        from ordain.adapters.process.host import user_settings  # most users have no rules of their own
+
+        return user_settings(os.environ, self._workspace)
+
+    def understanding(self, settings: Settings) -> Callable[[str], LineFacts]:
+        return understanding(self._workspace, settings)
+
+
 def quick_guard(start: str, *, exact: bool) -> QuickGuard | None:
     """The guard of the workspace that `start` lies in, or of `start` itself; None where an App has to be asked."""
     if sys.getfilesystemencoding() != "utf-8":
@@ -91,12 +107,7 @@ def quick_guard(start: str, *, exact: bool) -> QuickGuard | None:
         seen = glance(ledger)
         if seen is None:
             return None
-        settings, _ = in_force(seen.trusted, configuration(workspace))
-        if (own := user_file(os.environ)) is not None and os.path.lexists(own):
-            from ordain.adapters.process.host import user_settings  # most users have no rules of their own
-
-            settings = with_user_rules(settings, user_settings(os.environ, workspace))
-        settings = msgspec.structs.replace(settings, understand=understanding(workspace, settings))
+        settings = in_force(seen.trusted, configuration(workspace), QuickHost(workspace)).settings
     except Refused:
         return None  # an App says why
     return QuickGuard(workspace, state, settings)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ordain.core.policy.settings import DEFAULTS, PROGRAMS, Settings, UserSettings
+from ordain.core.policy.fact import LineFacts
+from ordain.core.policy.settings import DEFAULTS, PROGRAMS, Settings, UserSettings, with_user_rules
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Place, Problem, Refused, closest
 from ordain.documents.setting_value import Wrong, read_flag
@@ -36,7 +37,23 @@ class SettingsInForce(NamedTuple):
     differs: bool
 
 
-def in_force(trusted: str | None, file: bytes | None) -> SettingsInForce:
+class _Host(Protocol):
+    """What of `ports.Host` settings depend on."""
+
+    def user_settings(self) -> UserSettings: ...
+
+    def understanding(self, settings: Settings) -> Callable[[str], LineFacts]: ...
+
+
+def in_force(trusted: str | None, file: bytes | None, host: _Host) -> SettingsInForce:
+    """The settings in force in a workspace: by what was trusted and the file (`trusted_settings`), with the user's own
+    rules and what reads their command lines."""
+    found = trusted_settings(trusted, file)
+    settings = with_user_rules(found.settings, host.user_settings())
+    return found._replace(settings=msgspec.structs.replace(settings, understand=host.understanding(settings)))
+
+
+def trusted_settings(trusted: str | None, file: bytes | None) -> SettingsInForce:
     """The settings in force where this text was trusted last, or none, and the file says this; raises Refused where
     this version cannot read what was trusted."""
     if trusted is None:

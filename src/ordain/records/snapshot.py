@@ -15,7 +15,7 @@ import msgspec
 from ordain.core.approval.approval import NARROWED
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.workspace import WorkspaceState
-from ordain.core.policy.settings import Settings, secret_variables, with_user_rules
+from ordain.core.policy.settings import Settings, secret_variables
 from ordain.core.policy.stop import StopOrder, stop_notice
 from ordain.core.text.problem import Problem, refuse
 from ordain.core.text.redaction import Redactor
@@ -58,10 +58,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _in_force(self) -> SettingsInForce:
         self.refuse_unsigned()
         trusted = self.workspace.trusted
-        found = in_force(trusted.text if trusted is not None else None, self.text)
-        settings = with_user_rules(found.settings, self.ports.host.user_settings())
-        understand = self.ports.host.understanding(settings)
-        return found._replace(settings=msgspec.structs.replace(settings, understand=understand))
+        return in_force(trusted.text if trusted is not None else None, self.text, self.ports.host)
 
     @cached_property
     def notices(self) -> tuple[Problem, ...]:
