@@ -37,7 +37,7 @@ class SettingsInForce(NamedTuple):
     differs: bool
 
 
-class _Host(Protocol):
+class RulesHost(Protocol):
     """What of `ports.Host` settings depend on."""
 
     def user_settings(self) -> UserSettings: ...
@@ -45,7 +45,7 @@ class _Host(Protocol):
     def understanding(self, settings: Settings) -> Callable[[str], LineFacts]: ...
 
 
-def in_force(trusted: str | None, file: bytes | None, host: _Host) -> SettingsInForce:
+def in_force(trusted: str | None, file: bytes | None, host: RulesHost) -> SettingsInForce:
     """The settings in force in a workspace: by what was trusted and the file (`trusted_settings`), with the user's own
     rules and what reads their command lines."""
     found = trusted_settings(trusted, file)

@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -195,18 +196,22 @@ def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer
     return denial(denied_words(told, call), lambda: _record(quick, subject, told))
 
 
+def _full() -> ModuleType:
+    """What takes its time, loaded where a glance is not enough."""
+    from ordain.interfaces.hook import full
+
+    return full
+
+
 def _in_full(asked: HookRequest, options: Options, start: str) -> HookAnswer:
     """The same by an App, which takes its time."""
-    from ordain.interfaces.hook.full import answer_by_app
-
-    return answer_by_app(asked, options, start)
+    answer: HookAnswer = _full().answer_by_app(asked, options, start)
+    return answer
 
 
 def _record(quick: QuickGuard, subject: str, met: Met) -> None:
     """Have a refusal in the ledger, which takes longer than anybody should wait for an answer."""
-    from ordain.interfaces.hook.full import record_refusal
-
-    record_refusal(quick.workspace, subject, met.problem)
+    _full().record_refusal(quick.workspace, subject, met.problem)
 
 
 def calls_of(asked: HookRequest, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
@@ -262,7 +267,5 @@ def _inside(asked: HookRequest, options: Options) -> HookAnswer:
     wanted = [call for call in calls if not idle(call)]
     if not wanted:
         return NOTHING
-    from ordain.interfaces.hook.full import ask_door
-
-    problem = ask_door(wanted)
+    problem = _full().ask_door(wanted)
     return denial(refused_words(problem)) if problem is not None else NOTHING
