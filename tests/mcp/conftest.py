@@ -20,6 +20,15 @@ def required(version: str) -> list[str]:
     return re.findall(r"^  - (\S+)$", part.group(1), re.MULTILINE)
 
 
+def optional(version: str) -> list[str]:
+    """The scenarios of this version that are required of nobody, and that our server passes all the same."""
+    listed = node(CONFORMANCE, "list", "--server")
+    assert listed.returncode == 0, listed
+    found = re.findall(r"^  - (\S+) \[([0-9,-]+)\]$", listed.stdout, re.MULTILINE)
+    needed = set(required(version))
+    return [name for name, versions in found if version in versions.split(",") and name not in needed]
+
+
 def of_tasks() -> list[str]:
     """The scenarios of the Tasks extension. They are required of nobody; a run of ours is a task all the same."""
     listed = node(CONFORMANCE, "list", "--server")
@@ -35,5 +44,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = [("", "")]
     if wanted:
         cases = [(version, name) for version in VERSIONS for name in required(version)]
+        cases += [(version, name) for version in VERSIONS for name in optional(version)]
         cases += [("extension", name) for name in of_tasks()]
     metafunc.parametrize(("version", "scenario"), cases)

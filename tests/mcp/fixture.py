@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import json
 import struct
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 import mcp_types as types
 import msgspec
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from tests.mcp.task_fixture import add_raw_task_tools, with_task_tools
@@ -282,6 +284,77 @@ async def _asking_to_choose(context: Context, params: CallParams) -> Result:
     return await _form(context, "Which ones?", properties, [])
 
 
+# --- Schemas, headers and streams ----------------------------------------------------------------------------------
+
+
+async def _fine(context: Context, params: CallParams) -> Result:
+    return types.CallToolResult(content=[text("ok")])
+
+
+TOOLS["json_schema_2020_12_tool"] = (
+    _fine,
+    {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            }
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": False,
+    },
+)
+TOOLS["test_custom_header"] = (
+    _fine,
+    {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}, "required": ["region"]},
+)
+
+
+@tool("test_reconnection")
+async def _reconnecting(context: Context, params: CallParams) -> Result:
+    """Close the stream in the midst of the call: the client comes back for the answer, after the time it was told."""
+    assert context.close_sse_stream is not None, "no store of events, so nothing could be told later"
+    await context.close_sse_stream()
+    await asyncio.sleep(0.2)
+    return types.CallToolResult(content=[text("Told on the stream that was opened again.")])
+
+
+class MemoryEvents(EventStore):
+    """What was told on streams, for clients that come back. The scenarios of 2025-11-25 ask for it."""
+
+    def __init__(self) -> None:
+        self._told: list[tuple[str, types.JSONRPCMessage | None]] = []
+
+    async def store_event(self, stream_id: str, message: types.JSONRPCMessage | None) -> str:
+        self._told.append((stream_id, message))
+        return str(len(self._told))
+
+    async def replay_events_after(
+        self, last_event_id: str, send_callback: Callable[[EventMessage], Awaitable[None]]
+    ) -> str | None:
+        last = int(last_event_id)
+        if not 0 < last <= len(self._told):
+            return None
+        stream, _ = self._told[last - 1]
+        for number, (one, message) in enumerate(self._told[last:], last + 1):
+            if one == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
+
 @contextlib.contextmanager
 def _deprecated() -> Any:
     """Around what the SDK keeps for clients of before 2026-07-28 only."""
@@ -461,6 +534,11 @@ def add_suite(server: OrdainServer) -> None:
     lowlevel.add_request_handler("resources/read", types.ReadResourceRequestParams, read_resource)
     lowlevel.add_request_handler("prompts/get", types.GetPromptRequestParams, get_prompt)
     lowlevel.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
+    of_ours = lowlevel.get_tool_input_schema
+    lowlevel.get_tool_input_schema = lambda name: TOOLS[name][1] if name in TOOLS else of_ours and of_ours(name)
+    lowlevel.streamable_http_app = functools.partial(  # type: ignore[method-assign]
+        lowlevel.streamable_http_app, event_store=MemoryEvents(), retry_interval=500
+    )
     lowlevel.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="ordain"))
 
 

@@ -1,4 +1,4 @@
-"""Our server against the protocol's own conformance suite: every required scenario of both eras and those of the Tasks
+"""Our server against the protocol's own conformance suite: every scenario of both eras, required or not, and those of the Tasks
 extension, each by itself."""
 
 from __future__ import annotations
