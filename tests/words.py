@@ -199,7 +199,7 @@ _HOMES: dict[str, str] = {
     "ordain.documents.tree_writer": "write_json write_yaml",
     "ordain.engine.affected": "touches",
     "ordain.engine.begin": "Conditions",
-    "ordain.engine.call": "Calls",
+    "ordain.engine.call": "CALLS_MAX Calls",
     "ordain.engine.dialogue": """
         Dialogue DialogueEnd DialogueLimits Performed checked converse without_raw
     """,

@@ -24,6 +24,16 @@ ORDAIN = [sys.executable, "-m", "ordain"]
 COLOUR = sys.stdout.isatty()
 
 
+CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+HALF_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?\Z|\r\Z")
+
+
+def plain(text: str) -> str:
+    """What a program wrote to a terminal, without the codes that move the cursor and colour."""
+    text = CODE.sub("", text).replace("\r\n", "\n")
+    return re.sub(r"[^\n]*\r|[\x00-\x08\x0b-\x1f\x7f]", "", text)
+
+
 def say(text: str = "") -> None:
     print(f"\x1b[1;34m{text}\x1b[0m" if COLOUR and text else text, flush=True)
 
@@ -37,7 +47,7 @@ def type_command(
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 80, 140, 0, 0))  # tall enough to need no paging
         os.execv(ORDAIN[0], [*ORDAIN, *words])
-    seen, killed = "", False
+    seen, shown, killed = "", "", False
     while True:
         try:
             ready, _, _ = select.select([screen], [], [], 0.05)
@@ -46,14 +56,19 @@ def type_command(
             break
         if data:
             seen += data.decode("utf-8", "replace")
-            sys.stdout.write(data.decode("utf-8", "replace").replace("\r\n", "\n"))
-            sys.stdout.flush()
+            shown += data.decode("utf-8", "replace")
+            # What a terminal would draw over itself is left out of a file or pipe; half a code waits for its end.
+            if COLOUR or not HALF_CODE.search(shown):
+                sys.stdout.write(plain(shown) if not COLOUR else shown.replace("\r\n", "\n"))
+                sys.stdout.flush()
+                shown = ""
         if answer is not None and answer[0] in seen:
             os.write(screen, (answer[1] + "\n").encode())
             answer = None
         if kill_when is not None and not killed and kill_when(seen):
             os.kill(pid, signal.SIGKILL)
             killed = True
+    sys.stdout.write(plain(shown))
     os.close(screen)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status), seen
@@ -76,7 +91,7 @@ def main() -> None:
         status, seen = type_command(
             ["run", "release.plan.md"],
             answer=("Type yes", "yes"),
-            kill_when=lambda screen: "▸ announce" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen),
+            kill_when=lambda screen: "▸ announce" in CODE.sub("", screen),
         )
         assert status == -signal.SIGKILL, f"the executor was to die of SIGKILL; its status is {status}:\n{seen}"
         say("\n   *** killed ***")

@@ -35,3 +35,9 @@ def test_severity_comes_from_the_first_letter():
 def test_the_generated_page_is_up_to_date():
     done = subprocess.run([sys.executable, ROOT / "tools/make_docs.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_code_appears_in_a_test():
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    named = {code for text in texts for code in re.findall(r"\b[EWFB]_[A-Z][A-Z_]+\b", text)}
+    assert sorted(set(problem_pages()) - named) == [], "no test names these"

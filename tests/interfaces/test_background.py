@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,14 @@ from tests.words import (
 )
 
 
-def at_work_on(plan: str) -> int:
-    """How many processes that we started have this plan among their words."""
+def children_with(plan: str) -> list[int]:
+    """The processes that we started with this plan among their words."""
     children = Path("/proc/thread-self/children").read_text().split()
-    return sum(plan.encode() in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+    return [int(child) for child in children if plan.encode() in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def at_work_on(plan: str) -> int:
+    return len(children_with(plan))
 
 
 @pytest.mark.slow
@@ -180,3 +186,26 @@ def test_a_start_that_takes_long_is_not_called_another_run(
     starting, queued = asyncio.run(whole())
     assert starting.data.status == "starting" and "tool server" in starting.next[0]
     assert queued.data.status == "waiting_for_place" and "Another run is at work" in queued.next[0]
+
+
+def test_a_process_that_is_killed_before_it_has_said_anything_is_told_of(workspace: Workspace) -> None:
+    def workspaces() -> App:
+        return open_at_terminal(workspace.path, exact=True)
+
+    async def progress(*told: Any) -> None: ...
+
+    async def whole() -> None:
+        app = workspaces()
+        by = Principal(name="mcp/a", channel=Channel.MCP)
+        plan = (await app.plans.prepare(WAITS.encode(), None, by)).review.plan_id
+        await app.approvals.approve(plan, KIM)
+        beginning = asyncio.create_task(following.begin(ClientCall(by, workspaces, progress), app, plan))
+        await eventually_in_loop(lambda: bool(children_with(plan)), "the process")
+        for child in children_with(plan):
+            os.kill(child, signal.SIGKILL)
+        with pytest.raises(Refused) as caught:
+            await beginning
+        assert [one.code for one in caught.value.problems] == ["E_BACKGROUND"]
+        await app.close()
+
+    asyncio.run(whole())

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.interfaces.json_rpc import RpcClient
+from tests.interfaces.terminal import without_terminal
 from tests.interfaces.test_mcp_tools import answer_of
 from tests.interfaces.workspace import Workspace
 
@@ -99,3 +100,27 @@ def test_nothing_is_offered_that_cannot_run_and_simulate_says_why(workspace: Wor
 def test_what_can_run_is_offered(workspace: Workspace) -> None:
     for verb in ("lint", "show", "simulate"):
         assert "ordain run small.plan.md" in json.loads(workspace.ordain(verb, "small.plan.md", "--json").out)["next"]
+
+
+# --- What is known of the place ------------------------------------------------------------------------------------
+
+
+def codes_of(told: str) -> list[str]:
+    return [one["code"] for one in json.loads(told.splitlines()[-1])["problems"]]
+
+
+def test_a_directory_that_was_moved_is_told_of_with_the_way_to_take_its_record_along(workspace: Workspace) -> None:
+    workspace.prepared("small.plan.md")
+    assert codes_of(workspace.ordain("prepare", "look.plan.md", "--json").out) == []
+    moved = workspace.path.rename(workspace.path.with_name("moved"))
+    told = without_terminal("prepare", "look.plan.md", "--json", cwd=moved)
+    (one,) = [one for one in json.loads(told.out)["problems"] if one["code"] == "W_WORKSPACE_MOVED"]
+    assert one["command"].startswith("ordain audit restore ")
+    # From then on the directory has a record of its own.
+    assert codes_of(without_terminal("prepare", "small.plan.md", "--json", cwd=moved).out) == []
+
+
+def test_a_file_of_secrets_that_cannot_be_read_is_told_of(workspace: Workspace) -> None:
+    workspace.trust('[secrets]\nfiles = ["~/gone.env"]\n')
+    (one,) = json.loads(workspace.ordain("status", "--json").out)["problems"]
+    assert one["code"] == "W_SECRET_FILE" and "gone.env" in one["detail"]
