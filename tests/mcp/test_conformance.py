@@ -1,5 +1,5 @@
-"""Our server against the protocol's own conformance suite: every scenario of both eras, required or not, and those of the
-Tasks extension, each by itself."""
+"""Our server against the protocol's own conformance suite: every scenario of both eras, required or not, and those
+of the Tasks extension, each by itself."""
 
 from __future__ import annotations
 
