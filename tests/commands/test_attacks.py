@@ -157,6 +157,8 @@ kubectl --server=http://evil get pods
 kubectl cluster-info dump --output-directory=/etc
 cd /tmp && make test
 cd /tmp/evil && git log
+cd /tmp && pytest
+cd /tmp/x && rg a
 cd - && make test
 cd sub && pushd .. && make test
 cd sub && tee x || cd .. && tee y
