@@ -139,7 +139,8 @@ def test_what_a_run_decides_asks_and_falls_back_to_is_said(workspace: Workspace)
         "On failure: retry(1), then fallback(undo)",
         "Asks:       Go on?",
         '  choices:  ["go", "stay"]',
-        "[UNCHECKED] the lock shelf is free",
+        "Only if:",
+        "the lock shelf is free",
         "Approval:   ask: a person says yes right before it, to its values as they are then",
         "Begins:     after a failure of each",
     ):

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from ordain.core.approval.approval import Approval
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.command import shared_variables
 from ordain.core.plan.expr import Expressions
 from ordain.core.plan.model import Plan, Step, contract_of, item_name
 from ordain.core.plan.refs import references
+from ordain.core.plan.value import StepId
 from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.settings import Limits
 from ordain.core.report.simulation import Looked, Simulation, simulate
 from ordain.core.run.step_event import Verdict
 from ordain.core.text.problem import Problem
+from ordain.engine.begin import Conditions
 from ordain.engine.verify import contract_command, judge
 from ordain.ports.process import Shell
+from ordain.records.surroundings import Surroundings
+
+LOOKED_MS = 3_000
+"""How long a person waits for what is known beforehand."""
 
 
 async def foresee(
@@ -33,6 +40,32 @@ async def foresee(
 ) -> Simulation:
     """How a run of the plan would go. Contracts run in `shell`, a sandbox; where there is none, `fault` says why and
     nothing runs. `denied` is what policy has against a step, and `usual` how long actions took before."""
+    looked = await look_at_contracts(
+        plan, shell=shell, fault=fault, denied=denied, mark=mark, limits=limits, expressions=expressions
+    )
+    return simulate(
+        plan,
+        plan_id(plan),
+        concurrency=plan.concurrency or limits.concurrency,
+        looked=looked,
+        usual=usual,
+        tasks=tasks,
+    )
+
+
+async def look_at_contracts(
+    plan: Plan,
+    *,
+    shell: Shell | None,
+    fault: str,
+    denied: Callable[[Step], Problem | None],
+    mark: str,
+    limits: Limits,
+    expressions: Callable[[], Expressions],
+    within_ms: int | None = None,
+) -> Mapping[StepId, Looked]:
+    """What contracts say before their steps. `within_ms` is how long all of them may take; what has no answer by then
+    is not known yet."""
     at_once = asyncio.Semaphore(limits.concurrency)
 
     async def look(step: Step) -> Looked:
@@ -52,13 +85,29 @@ async def foresee(
         verdict, _ = judge(finished, contract, expressions)
         return Looked(detail="it gave no answer") if verdict is Verdict.INCONCLUSIVE else Looked(verdict=verdict)
 
-    wanted = [step for step in plan.steps if contract_of(step) is not None]
-    looked = await asyncio.gather(*map(look, wanted))
-    return simulate(
-        plan,
-        plan_id(plan),
-        concurrency=plan.concurrency or limits.concurrency,
-        looked={step.id: found for step, found in zip(wanted, looked, strict=True)},
-        usual=usual,
-        tasks=tasks,
+    work = {step.id: asyncio.create_task(look(step)) for step in plan.steps if contract_of(step) is not None}
+    if not work:
+        return {}
+    try:
+        await asyncio.wait(work.values(), timeout=within_ms / 1000 if within_ms is not None else None)
+    finally:
+        late = [task for task in work.values() if not task.done() and task.cancel()]
+        await asyncio.gather(*late, return_exceptions=True)
+    took = f"it took over {(within_ms or 0) / 1000:.0f} s"
+    return {name: Looked(detail=took) if task.cancelled() else task.result() for name, task in work.items()}
+
+
+def conditions_before(plan: Plan, approval: Approval | None, here: Surroundings) -> Conditions:
+    """What holds before a run of the plan has begun."""
+    return Conditions(
+        here.ports,
+        run_id=None,
+        lock_holder=lambda name: here.records.lock(name).holder,
+        approval=approval,
+        passed=lambda name: f"`{name}` has not passed: its run has not begun",
+        variables=lambda expression: {
+            "params": {name: parameter.default for name, parameter in plan.params.items()},
+            "steps": {},
+            "data": {},
+        },
     )

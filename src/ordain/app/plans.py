@@ -9,6 +9,7 @@ import contextlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits, sandbox_limits
 from ordain.core.policy.tier import STRONGEST
 from ordain.core.report.brief import Arbitration, arbitration, plan_standing, run_standing
+from ordain.core.report.foreknown import foreknown
 from ordain.core.report.report import (
     InboxItem,
     LintReport,
@@ -60,6 +62,7 @@ from ordain.records.surroundings import Surroundings
 if TYPE_CHECKING:
     from ordain.app.prompt import Prompts
     from ordain.core.report.simulation import Simulation
+    from ordain.ports.process import Shell
 
 
 RISKS_SHOWN_MAX = 20
@@ -137,23 +140,45 @@ class PlanVerbs:
         plan = self._records.plan(*self._records.find(ref))
         return await self._simulate(plan, by, self._reviews.not_yet(plan))
 
-    async def _simulate(self, plan: Plan, by: Principal | None, notices: tuple[Problem, ...]) -> Simulation:
-        from ordain.app.foresight import foresee  # only simulating needs it
+    async def known(self, review: Review, by: Principal) -> Review:
+        """The review with what is known now of preconditions and contracts: for a person at a terminal alone, after
+        policy, in the sandbox of tier 1, and soon or not at all."""
+        here, plan, foresight = self._here, review.plan, _foresight()
+        if not by.person or here.is_pretended(by) or here.rule(plan, here.snapshot.settings).denied:
+            return review
+        shell, fault = self._sandbox(by)
+        looked = await foresight.look_at_contracts(
+            plan,
+            shell=shell,
+            fault=fault,
+            denied=lambda step: here.denied(step, here.snapshot.settings),
+            mark=here.ports.ids.mint("SIM-"),
+            limits=limits(here.snapshot.settings),
+            expressions=here.ports.expressions,
+            within_ms=foresight.LOOKED_MS,
+        )
+        return replace(review, known=foreknown(plan, foresight.conditions_before(plan, None, here).fault, looked))
 
+    def _sandbox(self, by: Principal | None) -> tuple[Shell | None, str]:
+        """Where contracts are looked at before a run, or why nowhere."""
+        here = self._here
+        if by is None or not by.person or here.is_pretended(by):
+            return None, "not known yet: contracts of a plan run before its run only for a person at a terminal"
+        if (fault := here.tier_fault(STRONGEST)) is not None or here.ports.sandbox is None:
+            return None, fault or ""
+        return here.ports.sandbox.shell(sandbox_limits(here.snapshot.settings)), ""
+
+    async def _simulate(self, plan: Plan, by: Principal | None, notices: tuple[Problem, ...]) -> Simulation:
         here = self._here
         if by is not None:
             here.refuse_pretended(by)
         usual = self._records.durations() if here.has_ledger() else {}
         settings = here.snapshot.settings
-        fault: str | None = "not known yet: contracts of a plan run before its run only for a person at a terminal"
-        if by is not None and by.person and not here.is_pretended(by):
-            fault = here.tier_fault(STRONGEST)
-        foreseen = await foresee(
+        shell, fault = self._sandbox(by)
+        foreseen: Simulation = await _foresight().foresee(
             plan,
-            shell=here.ports.sandbox.shell(sandbox_limits(settings))
-            if fault is None and here.ports.sandbox is not None
-            else None,
-            fault=fault or "",
+            shell=shell,
+            fault=fault,
             denied=lambda step: here.denied(step, settings),
             mark=here.ports.ids.mint("SIM-"),
             limits=limits(settings),
@@ -506,3 +531,9 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
             destructive=line.destructive,
         )
     ]
+
+
+def _foresight() -> ModuleType:
+    from ordain.app import foresight  # only what looks ahead needs the engine's conditions
+
+    return foresight

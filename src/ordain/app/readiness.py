@@ -12,20 +12,9 @@ def refuse_broken(here: Surroundings, plan: Plan, approval: Approval | None) -> 
     """Raise Refused with every precondition of the plan that does not hold."""
     if not plan.preconditions:
         return
-    from ordain.engine.begin import Conditions  # few plans have any
+    from ordain.app.foresight import conditions_before  # few plans have any
 
-    conditions = Conditions(
-        here.ports,
-        run_id=None,
-        lock_holder=lambda name: here.records.lock(name).holder,
-        approval=approval,
-        passed=lambda name: f"`{name}` has not passed: its run has not begun",
-        variables=lambda expression: {
-            "params": {name: parameter.default for name, parameter in plan.params.items()},
-            "steps": {},
-            "data": {},
-        },
-    )
+    conditions = conditions_before(plan, approval, here)
     redactor = here.redactor()
     broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
     if broken:

@@ -31,6 +31,7 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.file_diff import BYTES_MAX, file_diffs
+from ordain.core.report.foreknown import foreknown
 from ordain.core.report.report import Review, RunReport
 from ordain.core.report.succession import Successor
 from ordain.core.text.path import handed_fault, path_fault
@@ -242,6 +243,7 @@ class Reviews:
             risks=find_risks(plan, sources),
             diffs=file_diffs(plan, partial(_text_of, here)),
             tasks=tasks,
+            known=foreknown(plan),
             tier=tier,
             base=msgspec.structs.replace(base, operands=operands),
             not_bound=left_out,

@@ -22,6 +22,7 @@ from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.bound_file import NotBound
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.policy.settings import Limits
+from ordain.core.report.foreknown import Foreknown
 from ordain.core.report.risk import PlanRisk, wants_id
 from ordain.core.report.succession import Successor
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
@@ -71,6 +72,7 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
     risks: tuple[PlanRisk, ...]  # worst first
+    known: Foreknown = Foreknown()  # of preconditions and contracts, for a person at a terminal
     diffs: Mapping[str, tuple[str, ...]] = {}
     """What steps make of files that are there, by step: a unified diff."""
     tasks: tuple[Assignment, ...]
@@ -99,8 +101,7 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     ledger_head: str = ""
     """How many events the ledger has, and the digest over all of them; an approval is bound to both."""
     signature_required: bool = False
-    unused: int = 0
-    """Approvals of it that were given already and that no run has used."""
+    unused: int = 0  # approvals of it that were given already and that no run has used
     allow_subset: bool = False
     """Whether a successor may go on unasked that does nothing but what this plan does: a person says so."""
     shown_sha256: str = ""

@@ -27,6 +27,7 @@ def ask_approval(session: Session, review: Review) -> Review | None:
     """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand. The review with
     the digest of what was shown, or None where nobody said yes."""
     review = msgspec.structs.replace(review, run=None)  # how an earlier run went is not what this one will do
+    review = session.run(session.app.plans.known(review, session.by))
     lines = [*review_lines(review, Style(False)), ""]
     if not session.page([*review_lines(review, session.style), ""]):
         return None

@@ -20,7 +20,7 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.command import command_of, command_text, decided_later, shared_variables
-from ordain.core.plan.condition import Precondition, Verification
+from ordain.core.plan.condition import Verification
 from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.graph import needs_of
 from ordain.core.plan.model import Action, Budget, NestedPlan, Plan, Step, all_steps, contract_of
@@ -38,6 +38,7 @@ from ordain.core.text.confusable import ascii_hosts
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
 from ordain.interfaces.view.diff import since_lines
+from ordain.interfaces.view.known import known_lines
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import Style, instant, problem_lines, who
 from ordain.interfaces.view.succession import folded, successor_lines
@@ -92,6 +93,8 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     yield f"  {count_line(review)}"
     yield ""
     yield from risk_lines(review.risks, style)
+    if review.known.looked:
+        yield from known_lines(review.known, [step.id for step in plan.steps], style)
     yield from _history_lines(review, style)
     fold = folded(review.successor, plan, detail)
     yield from _plan_lines(
@@ -156,7 +159,7 @@ def _plan_lines(
     if plan.preconditions:
         yield ""
         yield "  Preconditions:"
-        yield from (f"    {_condition(condition)}" for condition in plan.preconditions)
+        yield from (f"    {visible(condition_words(condition))}" for condition in plan.preconditions)
     yield ""
     yield "  Steps:"
     previous: str | None = None
@@ -311,16 +314,11 @@ def flow_lines(step: Step | SimulatedStep) -> Iterator[str]:
         yield f"       Only when:  {visible(step.when)}"
     if step.preconditions:
         yield "       Only if:"
-        yield from (f"         {_condition(condition)}" for condition in step.preconditions)
+        yield from (f"         {visible(condition_words(condition))}" for condition in step.preconditions)
     if step.for_each is not None:
         yield f"       For each:   {visible(repeat_words(step.for_each))}"
     if step.approval is not None:
         yield f"       Approval:   {step.approval}: a person says yes right before it, to its values as they are then"
-
-
-def _condition(condition: Precondition) -> str:
-    """A condition that nobody has checked yet: that happens when the turn of what it stands before has come."""
-    return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 
 def action_lines(
