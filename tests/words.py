@@ -147,6 +147,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.policy.stop": "StopOrder stopped_problem",
     "ordain.core.policy.strict_command": "read_strictly",
     "ordain.core.policy.tier": "SandboxLimits",
+    "ordain.core.report.brief": "read_choice",
     "ordain.core.report.progress": "AttemptOutput Told read_output wire_line",
     "ordain.core.report.report": "LintReport PlanLine Review RunReport StepReport",
     "ordain.core.report.risk": "KINDS PLAN_RISKS PlanRisk QUIET_FACTS RiskPlace",

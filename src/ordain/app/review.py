@@ -125,7 +125,7 @@ class Reviews:
             panes=here.ports.panes is not None,
             unreached=unreached,
             agents=here.known_agents(settings),
-            agent_faults=here.agent_faults(plan, settings),
+            agent_faults={**here.arbiter_fault(plan, settings), **here.agent_faults(plan, settings)},
             empty_topics=frozenset(topics - here.topics_there() if topics else ()),
             **had,
         )
@@ -248,7 +248,9 @@ class Reviews:
             base=msgspec.structs.replace(base, operands=operands),
             not_bound=left_out,
             unusual=unusual,
-            limits=limits(settings, agents=here.kept_agents(plan, settings), tier=tier),
+            limits=limits(
+                settings, agents=here.covered_agents(plan, settings), tier=tier, among=here.among(plan, settings)
+            ),
             document=document,
             proposer=proposer,
             notices=notices,

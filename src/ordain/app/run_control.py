@@ -306,7 +306,8 @@ class RunControl:
             limits=limits(
                 settings,
                 here.kept_tools(plan, settings),
-                here.kept_agents(plan, settings),
+                here.covered_agents(plan, settings),
+                among=here.among(plan, settings),
                 tier=tier_of(plan, settings.tier),
             ),
             rerun_of=again.run_id if again is not None else None,

@@ -238,6 +238,15 @@ def read_template(value: Any) -> str:
     return str(value)
 
 
+def read_arbiter(value: Any) -> str:
+    if isinstance(value, str) and ":" in value:
+        fault = model_fault(value)
+        if fault is not None:
+            raise Wrong(fault)
+        return value
+    return str(read_name_or_nothing(value))
+
+
 def read_by_kind(value: Any) -> dict[str, str]:
     kinds = ", ".join(KINDS)
     if not isinstance(value, dict):

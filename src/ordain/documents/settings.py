@@ -12,7 +12,7 @@ from typing import Any
 from ordain.core.guard.call import Mode
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
-from ordain.core.policy.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
+from ordain.core.policy.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent, model_agent
 from ordain.core.policy.fact import ALARMS, CommandFact
 from ordain.core.policy.model_choice import (
     KEY_HEADERS,
@@ -37,6 +37,7 @@ from ordain.documents.setting_value import (
     names_like,
     nothing_or,
     one_of,
+    read_arbiter,
     read_base_url,
     read_by_kind,
     read_callable,
@@ -159,7 +160,8 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
         if given != ["model"]:
             values = {key: value for key, value in values.items() if key not in _MODEL_KEYS}
         elif not faults and "model" in values:
-            values |= _reached(values)
+            found[name] = model_agent(**values)
+            continue
         found[name] = Agent(**values)
     return found
 
@@ -180,17 +182,6 @@ def _model_faults(values: dict[str, Any]) -> Iterator[str]:
 
 def _access(values: dict[str, Any]) -> ModelAccess:
     return model_access(values["model"], **{key: values[key] for key in _MODEL_KEYS if key in values})
-
-
-def _reached(values: dict[str, Any]) -> dict[str, str]:
-    """Where a model is reached and with which key, written out: an approval is bound to what it says, also where a
-    later version knows another address of its provider."""
-    access = _access(values)
-    return {
-        "base_url": access.base_url,
-        "key_env": access.key_env,
-        "key_header": access.key_header if access.key_env else "",
-    }
 
 
 def _kind_faults(
@@ -356,6 +347,7 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "on_failure": ("on_failure", read_policy),
         "agent": ("agent", read_name_or_nothing),
         "agent_for": ("agent_for", read_by_kind),
+        "arbiter": ("arbiter", read_arbiter),
         "prompt": ("prompt", lambda value: read_template(value) if value != "" else ""),
         "progress": ("progress", read_flag),
         "tier": ("tier", read_tier),
@@ -436,12 +428,26 @@ def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]
     given = by_kind.items() if isinstance(by_kind, dict) else ()
     named = {"run.agent": settings.agent, **{f"run.agent_for.{kind}": one for kind, one in given}}
     named["planner.agent"] = settings.planner_agent
+    named["run.arbiter"] = settings.arbiter
     for key, name in named.items():
         if isinstance(name, str) and NAME.fullmatch(name) and name not in settings.agents:
             hints = closest(name, settings.agents)
             problems.append(_problem(f"{key} names `{name}`, and there is no such agent", *hints))
-    problems += map(_problem, _planner_faults(settings))
+    problems += map(_problem, (*_planner_faults(settings), *_arbiter_faults(settings)))
     return settings, tuple(problems)
+
+
+def _arbiter_faults(settings: Settings) -> Iterator[str]:
+    """What of the arbiter does not go together."""
+    if not settings.arbiter:
+        return
+    default, judge = settings.agents.get(settings.agent), settings.agents.get(settings.arbiter)
+    if not settings.agent:
+        yield "run.arbiter needs a `run.agent`, who performs a task where it gives no answer"
+    elif default is not None and default.human:
+        yield f"run.arbiter needs a `run.agent` that is no person, and `{settings.agent}` is one"
+    if judge is not None and judge.human:
+        yield f"run.arbiter names `{settings.arbiter}`, who is a person; a person names an agent in the plan"
 
 
 def _planner_faults(settings: Settings) -> Iterator[str]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Step
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.policy.agent import Agent, has_network, kind_of, model_of, reaches_tools
+from ordain.core.policy.agent import Agent, has_network, is_open, kind_of, model_of, reaches_tools
 from ordain.core.policy.scope import offered
 from ordain.core.run.course import course_of
 from ordain.core.run.event import RunEvent
@@ -27,6 +27,7 @@ from ordain.core.task.offer import door_names
 from ordain.core.task.work_item import Lease, WorkItem, form_text
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
 from ordain.engine.affected import with_affected
+from ordain.engine.arbiter import Arbiter, Chosen, with_used
 from ordain.engine.call import Calls
 from ordain.engine.context import RunContext
 from ordain.engine.perform.effects import (
@@ -66,16 +67,26 @@ class TaskPerformer:
     async def effect(self, step_id: StepId) -> Outcome:
         """Have the agent of a step do its task, and tell what was seen of it."""
         step, timeout_ms = self._state.step(step_id), time_for(self._run, step_id)
-        limits, record = self._run.limits, self._state.steps[step_id]
-        agent = limits.agents.get(record.agent)
+        limits, name = self._run.limits, self._state.steps[step_id].agent
+        chosen, began = None, self._run.ports.clock.now()
+        if limits.arbiter and is_open(step, tuple(self._state.plans_around(step_id)), limits.agent_for):
+            chosen = await Arbiter(self._run).choose(step_id, timeout_ms)
+            name, timeout_ms = chosen.agent, max(1, timeout_ms - (self._run.ports.clock.now() - began))
+        outcome = await self._by(step_id, step, name, chosen, timeout_ms)
+        return outcome if chosen is None else with_used(outcome, chosen.used)
+
+    async def _by(self, step_id: StepId, step: Step, name: str, chosen: Chosen | None, timeout_ms: int) -> Outcome:
+        """Have an agent do the task of a step."""
+        limits = self._run.limits
+        agent = limits.agents.get(name)
         if agent is None:
-            return not_begun(self._run, f"there is no agent `{record.agent}` here")
+            return not_begun(self._run, f"there is no agent `{name}` here")
         gathered = await self._gather(step_id, step)
         if gathered.lacks:
             return self._lacking(gathered)
         if agent.registered and limits.tier:
-            return not_begun(self._run, f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
-        item = await self._offer(step_id, step, agent, gathered, timeout_ms)
+            return not_begun(self._run, f"`{name}` is a function of a program, and nothing holds it to tier 1")
+        item = await self._offer(step_id, step, agent, gathered, timeout_ms, chosen)
         if agent.registered:
             call = self._called(self._run.ports.agents.call(agent, item))
             outcome = await call_within(self._run, step, call, timeout_ms)
@@ -155,7 +166,15 @@ class TaskPerformer:
         detail = "what it reads cannot be handed over: " + "; ".join(lack.words for lack in gathered.lacks)
         return not_begun(self._run, detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
 
-    async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
+    async def _offer(
+        self,
+        step_id: StepId,
+        step: Step,
+        agent: Agent,
+        gathered: Gathered,
+        timeout_ms: int,
+        chosen: Chosen | None = None,
+    ) -> WorkItem:
         """Make a work item, have it recorded, and claim it for an agent."""
         assert isinstance(step.action, Task)
         state, record = self._state, self._state.steps[step_id]
@@ -164,7 +183,7 @@ class TaskPerformer:
         setting = Setting(
             plan=plans[0],
             step=self._without_label(step),
-            agent=record.agent,
+            agent=chosen.agent if chosen is not None else record.agent,
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             attempt=record.attempts,
@@ -180,7 +199,9 @@ class TaskPerformer:
         prompt = self._sink.text(written)
         body = prompt.encode("utf-8", "replace")
         item = WorkItem(
-            agent=record.agent,
+            agent=setting.agent,
+            arbiter=self._run.limits.arbiter if chosen is not None else "",
+            why=chosen.why if chosen is not None else "",
             kind=kind_of(step),
             plan_id=state.plan_id,
             run_id=state.run_id,

@@ -32,14 +32,22 @@ from ordain.core.plan.tool import (
     handlers_of,
 )
 from ordain.core.plan.value import Instant
-from ordain.core.policy.agent import Agent, access_of, agent_digest, agents_of
+from ordain.core.policy.agent import Agent, access_of, agent_digest, agents_of, is_open, tasks_of
 from ordain.core.policy.bound_file import NamedFiles, command_texts, named_files
 from ordain.core.policy.path_use import operand_paths, operand_patterns
 from ordain.core.policy.ruling import Ruling, rule
 from ordain.core.policy.scope import listed_in, offered_in
 from ordain.core.policy.script import Script
 from ordain.core.policy.sealing import RunEnvironment, SealedEnvironment, misfits, restore, seal_environment, unusual
-from ordain.core.policy.settings import Limits, Settings, is_secret_variable, sandbox_limits, secret_variables
+from ordain.core.policy.settings import (
+    Limits,
+    Settings,
+    arbiter_of,
+    candidates,
+    is_secret_variable,
+    sandbox_limits,
+    secret_variables,
+)
 from ordain.core.policy.stop import StopOrder, stopped_problem
 from ordain.core.policy.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.run.event import SignatureRefused, WorkspaceEvent, WorkspaceOpened
@@ -251,6 +259,22 @@ class Surroundings:
         known = self.known_agents(settings)
         return {name: known[name] for name in agents_of(plan, settings.agent_for, settings.agent) if name in known}
 
+    def among(self, plan: Plan, settings: Settings) -> tuple[str, ...]:
+        """Among whom the arbiter of the settings chooses for tasks of a plan; nobody where there are none for it."""
+        if not settings.arbiter or arbiter_of(settings) is None:
+            return ()
+        if not any(is_open(step, plans, settings.agent_for) for _, step, plans in tasks_of(plan)):
+            return ()
+        return candidates(self.known_agents(settings), settings, tier_of(plan, settings.tier))
+
+    def covered_agents(self, plan: Plan, settings: Settings) -> Mapping[str, Agent]:
+        """Everybody whom an approval of a plan covers: who performs its tasks, whom an arbiter may choose, and that."""
+        known, judge = self.known_agents(settings), arbiter_of(settings)
+        among = self.among(plan, settings)
+        chosen = {name: known[name] for name in among}
+        asked = {settings.arbiter: judge} if among and judge is not None else {}
+        return {**self.kept_agents(plan, settings), **chosen, **asked}
+
     def known_agents(self, settings: Settings) -> Mapping[str, Agent]:
         """Everybody who can be given tasks. What the program that uses us has registered goes before what the
         configuration says."""
@@ -260,6 +284,12 @@ class Surroundings:
         """Those of them who cannot be started here now, and why, as far as can be told."""
         kept, tier = self.kept_agents(plan, settings), tier_of(plan, settings.tier)
         return {name: fault for name, agent in kept.items() if (fault := self.agent_fault(agent, tier, settings))}
+
+    def arbiter_fault(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
+        """Why the arbiter of a plan's tasks cannot be asked here. No run waits for it: the settings choose then."""
+        judge = arbiter_of(settings) if self.among(plan, settings) else None
+        fault = self.agent_fault(judge, tier_of(plan, settings.tier), settings) if judge is not None else None
+        return {settings.arbiter: fault} if fault is not None else {}
 
     def agent_fault(self, agent: Agent, tier: int, settings: Settings) -> str | None:
         """Why an agent cannot be started here at a trust tier; None where it can, as far as can be told."""
@@ -323,7 +353,7 @@ class Surroundings:
         used |= {name: tools[name] for _, names in offered_in(plan, tools) for name in names}
         if any(map(look_commands, steps)):
             used[SHELL.name] = SHELL
-        agents = self.kept_agents(plan, settings)
+        agents = self.covered_agents(plan, settings)
         digests = self.ports.workspace.digests(operand_paths(plan, tools, agents.values()), operand_patterns(plan))
         operands = {self.shown_path(path): self._sealed(what) for path, what in digests.items()}
         operands |= self.command_files(plan)
@@ -374,7 +404,7 @@ class Surroundings:
     def _variable_names(self, plan: Plan, settings: Settings) -> tuple[str, ...]:
         """The variables that reach something that a run of this plan starts, and the secrets that it hands over."""
         names = {"PATH", "HOME", "LANG", *settings.env, *named_secrets(msgspec.to_builtins(plan))}
-        for agent in self.kept_agents(plan, settings).values():
+        for agent in self.covered_agents(plan, settings).values():
             names.update(agent.variables)
         for source in (settings.sources[name] for name in called(plan) if name in settings.sources):
             names.update(source.env, *map(secrets_within, source.headers.values()))

@@ -84,6 +84,22 @@ def access_of(agent: Agent, model: str | None = None) -> ModelAccess:
     )
 
 
+def model_agent(
+    model: str, *, base_url: str = "", key_env: str = "", key_header: str = "", description: str = "", prompt: str = ""
+) -> Agent:
+    """A model that performs tasks itself, with its address and key written out: an approval is bound to what they are,
+    also where a later version knows another address of its provider."""
+    access = model_access(model, base_url=base_url, key_env=key_env, key_header=key_header)
+    return Agent(
+        model=model,
+        base_url=access.base_url,
+        key_env=access.key_env,
+        key_header=access.key_header if access.key_env else "",
+        description=description,
+        prompt=prompt,
+    )
+
+
 def runner_words(agent: Agent) -> str:
     """What performs the tasks: all of a command, and of a preset also where its program is."""
     if agent.human:
@@ -176,6 +192,13 @@ def choose(step: Step, plans: Iterable[Plan], by_kind: Mapping[str, str], defaul
     if kind in by_kind:
         return AgentChoice(agent=by_kind[kind], why=f"the rule for the kind {kind} names it")
     return AgentChoice(agent=default, why="the settings name it for all others") if default else None
+
+
+def is_open(step: Step, plans: Iterable[Plan], by_kind: Mapping[str, str]) -> bool:
+    """Whether neither the task of a step nor its plans nor a rule names anybody: then the settings do, or the arbiter
+    that they name."""
+    named = isinstance(step.action, Task) and step.action.agent
+    return not named and not any(plan.agent for plan in plans) and kind_of(step) not in by_kind
 
 
 def model_of(step: Step, plans: Iterable[Plan], agent: Agent | None) -> str | None:

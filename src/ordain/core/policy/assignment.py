@@ -17,13 +17,14 @@ from ordain.core.policy.agent import (
     agent_digest,
     choose,
     has_network,
+    is_open,
     kind_of,
     model_of,
     runner_words,
     tasks_of,
 )
 from ordain.core.policy.scope import offered, unforeseen
-from ordain.core.policy.settings import Limits, Settings
+from ordain.core.policy.settings import Limits, Settings, candidates
 
 # --- Assignment ------------------------------------------------------------------------------------------------------
 
@@ -58,6 +59,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files of the home directory of which it has copies at trust tier 1."""
     login: bool = False
     """Whether it is a program whose login there it has besides."""
+    arbiter: str = ""
+    """Who chooses the agent when the task begins, where that is left to one; `agent` is it otherwise."""
+    among: tuple[str, ...] = ()
+    """Among whom, each with what performs its tasks."""
     address: str = ""
     """Of a model that Ordain itself speaks to: where it is told the task and everything that its tools answer."""
     key_env: str = ""
@@ -75,6 +80,8 @@ def assignments(
         assert isinstance(step.action, Task)
         choice = choose(step, plans, settings.agent_for, settings.agent)
         agent = agents.get(choice.agent) if choice is not None else None
+        open_to = _among(settings, agents) if is_open(step, plans, settings.agent_for) else {}
+        possible = (*open_to.values(), *([agent] if agent is not None else []))
         lent = () if agent is not None and agent.human else offered(step.action, plans, tools)
         yield Assignment(
             step=name,
@@ -86,15 +93,26 @@ def assignments(
             model=_model_named(model_of(step, plans, agent), agent),
             tools=lent,
             unforeseen=unforeseen(lent, tools),
-            own_tools=agent is not None and agent.own_tools,
-            network=agent is not None and has_network(step, agent),
+            own_tools=any(one.own_tools for one in possible),
+            network=any(has_network(step, one) for one in possible if not one.is_model),
             env=agent.env if agent is not None else (),
             files=agent.files if agent is not None else (),
             login=agent is not None and agent.preset is not None,
+            arbiter=settings.arbiter if open_to else "",
+            among=tuple(f"{name}: {runner_words(one)}" for name, one in open_to.items()),
             address=agent.base_url if agent is not None else "",
             key_env=agent.key_env if agent is not None else "",
             prompt=_template(agent, settings),
         )
+
+
+def _among(settings: Settings | Limits, agents: Mapping[str, Agent]) -> Mapping[str, Agent]:
+    """Those that the arbiter of these settings may choose from."""
+    if not settings.arbiter:
+        return {}
+    if isinstance(settings, Limits):
+        return {name: agents[name] for name in settings.among if name in agents}
+    return {name: agents[name] for name in candidates(agents, settings, settings.tier)}
 
 
 def _model_named(model: str | None, agent: Agent | None) -> str | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from ordain.core.plan.failure import Abort, FailurePolicy
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource
-from ordain.core.policy.agent import Agent
+from ordain.core.policy.agent import Agent, model_agent
 from ordain.core.policy.fact import SHELL_READS, LineFacts
 from ordain.core.policy.model_choice import ModelAccess, model_access
 from ordain.core.policy.rule import RULE, CallRule
@@ -44,6 +44,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rules, by kind."""
     prompt: str = ""
     """The template of prompts; ours where it is empty."""
+    arbiter: str = ""
+    """Who chooses the agent of a task that names nobody and whose kind no rule names; empty where nobody does."""
+    among: tuple[str, ...] = ()
+    """Among whom."""
     progress: bool = False
     """Whether agents are told where their step is in the plan, and what the steps that it needs gave. Runs of before
     that have it not."""
@@ -148,6 +152,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agent_for: Mapping[str, str] = {}
     """Who performs tasks of a kind (`kind_of`) that name nobody."""
     agents: Mapping[str, Agent] = {}
+    arbiter: str = ""
+    """Who chooses the agent of a task that names nobody and whose kind no rule names: an agent, or `PROVIDER:NAME`."""
     prompt: str = ""
     """The template of prompts; ours where it is empty (`core/run/prompt.py`)."""
     progress: bool = True
@@ -185,6 +191,24 @@ def planner_access(settings: Settings) -> ModelAccess | None:
         base_url=settings.planner_base_url,
         key_env=settings.planner_key_env,
         key_header=settings.planner_key_header,
+    )
+
+
+def arbiter_of(settings: Settings) -> Agent | None:
+    """Who chooses agents, where anybody does: one of the agents, or a model that the setting itself names."""
+    if ":" in settings.arbiter:
+        return model_agent(settings.arbiter)
+    return settings.agents.get(settings.arbiter)
+
+
+def candidates(agents: Mapping[str, Agent], settings: Settings, tier: int) -> tuple[str, ...]:
+    """Among whom the arbiter may choose at a trust tier: everybody whom policy does not deny, but for itself. A person
+    is asked by a plan or by a rule, never by an arbiter."""
+    left_out = {name.removeprefix("agent:") for name in settings.deny} | {settings.arbiter} - {settings.agent}
+    return tuple(
+        name
+        for name, agent in agents.items()
+        if not agent.human and name not in left_out and not (agent.registered and tier)
     )
 
 
@@ -228,9 +252,10 @@ def limits(
     agents: Mapping[str, Agent] | None = None,
     *,
     tier: int = 0,
+    among: tuple[str, ...] = (),
 ) -> Limits:
     """The part of the settings that stays with a run, which uses these handlers and tools that are not built in, and
-    these agents, and has this trust tier."""
+    these agents, and has this trust tier; `among` are those that an arbiter chooses from."""
     return Limits(
         concurrency=settings.concurrency,
         step_timeout_ms=settings.step_timeout_ms,
@@ -242,6 +267,8 @@ def limits(
         agent=settings.agent if agents else "",
         agent_for=settings.agent_for if agents else {},
         prompt=settings.prompt if agents else "",
+        arbiter=settings.arbiter if among else "",
+        among=among,
         progress=settings.progress and bool(agents),
         tier=tier,
         sandbox=sandbox_limits(settings) if tier else SandboxLimits(control=settings.control),
@@ -258,7 +285,9 @@ def secret_variables(settings: Settings) -> tuple[str, ...]:
 def _keys_of_models(settings: Settings) -> set[str]:
     """The variables that hold the keys of models: secrets, whatever they are called."""
     planner = planner_access(settings)
-    keys = {agent.key_env for agent in settings.agents.values() if agent.key_env}
+    judge = arbiter_of(settings)
+    agents = [*settings.agents.values(), *([judge] if judge is not None else [])]
+    keys = {agent.key_env for agent in agents if agent.key_env}
     return keys | ({planner.key_env} if planner is not None and planner.key_env else set())
 
 

@@ -178,9 +178,11 @@ def run_standing(
     )
 
 
-def arbitration(standing: PlanStanding, name: str | None, agents: tuple[RosterLine, ...]) -> Arbitration:
+def arbitration(
+    standing: PlanStanding, name: str | None, agents: tuple[RosterLine, ...], *, at_once: bool = False
+) -> Arbitration:
     """What is to be known to choose who performs the task of a step, or the first one that is not done; raises Refused
-    where there is no such task."""
+    where there is no such task. `at_once` says that the choice takes effect in the run itself."""
     states = {str(report.id): report.state for report in standing.reports}
     if name is None:
         name = next((one.step for one in standing.tasks if states.get(one.step) not in _DONE), None)
@@ -201,7 +203,19 @@ def arbitration(standing: PlanStanding, name: str | None, agents: tuple[RosterLi
         last_error=_error(own[-1]) if own else "",
         agents=agents,
     )
-    return msgspec.structs.replace(found, text="\n\n".join(_parts(found, standing, step)) + "\n")
+    return msgspec.structs.replace(found, text="\n\n".join(_parts(found, standing, step, at_once)) + "\n")
+
+
+def read_choice(said: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Whom an answer names, and why: the one line of it that begins with the name of one of these, a colon and a
+    reason. None where no line does, or lines name several."""
+    found: dict[str, str] = {}
+    for line in said.splitlines():
+        name, colon, why = line.partition(":")
+        bare = name.strip(" \t-*_`\"'#>")
+        if colon and bare in names:
+            found.setdefault(bare, one_line(why).strip("*_ "))
+    return next(iter(found.items())) if len(found) == 1 else None
 
 
 def _task(standing: PlanStanding, name: str | None) -> tuple[Step, Assignment]:
@@ -248,7 +262,7 @@ def _error(one: Try) -> str:
 # --- The text ------------------------------------------------------------------------------------------------------
 
 
-def _parts(found: Arbitration, standing: PlanStanding, step: Step) -> Iterator[str]:
+def _parts(found: Arbitration, standing: PlanStanding, step: Step, at_once: bool) -> Iterator[str]:
     plan, task = standing.plan, found.step
     numbers = {str(one.id): number for number, one in enumerate(plan.steps, start=1)}
     yield (
@@ -272,6 +286,12 @@ def _parts(found: Arbitration, standing: PlanStanding, step: Step) -> Iterator[s
         yield f"## Last Error\n\n{fenced(found.last_error)}"
     inventory = "\n".join(f"- {line}" for line in inventory_lines(found.agents))
     yield f"## Agents\n\n{inventory or 'There are none.'}"
+    if at_once:
+        yield (
+            "Answer with one line: the name of one of these agents, a colon, and one sentence why. It takes effect for "
+            "this attempt; any other answer counts for nothing."
+        )
+        return
     yield (
         "Answer with the name of one of these agents and one sentence why. It takes effect as a revision of the plan "
         f"in which the step `{task.step}` names that agent, once a person has approved it."

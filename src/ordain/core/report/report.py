@@ -421,7 +421,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
     """How one step of a run stands; `number` is that of the step of the plan that it is or belongs to."""
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
-    choice = state.choice(step_id) if isinstance(step.action, Task) else None
+    choice = state.performer(step_id) if isinstance(step.action, Task) else None
     evidence = _never_begun(state, step_id) or _evidence(
         record, contract_of(step) is not None, said=by_word(state, step_id), gathered=_gathered(state, step_id)
     )

@@ -345,6 +345,12 @@ class RunState:
         limits = self.limits_in_force
         return choose(self.defined[step_id], self.plans_around(step_id), limits.agent_for, limits.agent)
 
+    def performer(self, step_id: StepId) -> AgentChoice | None:
+        """The same, or who did in the last attempt, where an arbiter was asked."""
+        record = self.steps[step_id]
+        asked = record.work is not None and record.work.arbiter
+        return AgentChoice(agent=record.agent, why=record.agent_why) if asked else self.choice(step_id)
+
     def is_persons(self, step_id: StepId) -> bool:
         """Whether only a person can do what a step does: it asks one, or its task was given to one."""
         action = self.defined[step_id].action

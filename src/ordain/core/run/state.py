@@ -199,9 +199,15 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if record.state is not RUNNING or record.work is not None or not task:
                 raise IllegalTransition(f"the task of {event.step} is offered once, before anybody performs it")
             item = event.item
-            if (item.step, item.attempt, item.agent) != (event.step, event.attempt, record.agent):
+            limits = state.limits_in_force
+            if item.arbiter and (item.arbiter != limits.arbiter or item.agent not in (*limits.among, record.agent)):
+                raise IllegalTransition(f"{item.agent} is none of those that an arbiter may choose for {event.step}")
+            chosen = item.agent if item.arbiter else record.agent
+            if (item.step, item.attempt, item.agent) != (event.step, event.attempt, chosen):
                 raise IllegalTransition(f"what is offered is not the task of attempt {event.attempt} at {event.step}")
             record.work = item
+            if item.arbiter:
+                record.agent, record.agent_why = item.agent, item.why
         case WorkClaimed():
             taken = record.lease is not None or state.is_persons(event.step)
             if record.state is not RUNNING or record.work is None or taken:

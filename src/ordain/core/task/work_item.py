@@ -56,6 +56,10 @@ class WorkItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty where the item is recorded: the plan has it."""
     prompt: str = ""
     """Empty where the item is recorded: it is kept beside the chain under its seal."""
+    arbiter: str = ""
+    """Who was asked to choose the agent, where that was left to one."""
+    why: str = ""
+    """Why it is that agent, where an arbiter was asked."""
     prompt_seal: str = ""
     prompt_bytes: int = 0
 

@@ -23,6 +23,9 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
         yield f"       Agent:      {style.bad('nobody is named')}"
         return
     yield f"       Agent:      {visible(task.agent)}, because {task.why}"
+    if task.arbiter:
+        asked = f"{task.arbiter} is asked when it begins and may choose another: {'; '.join(task.among)}"
+        yield f"       Chosen by:  {style.warn(visible(asked))}"
     if not task.runner:
         yield f"       It is:      {style.bad('not there')}"
         return

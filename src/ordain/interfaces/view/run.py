@@ -193,9 +193,9 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
         last = " in its last attempt" if step.attempts > 1 else ""
         calls = f"{step.refused} call{'s' * (step.refused != 1)} of its agent{last}"
         yield f"         Refused:  {calls}; which they were: ordain log --refused"
+    if isinstance(step.agent, AgentChoice) and (verbose or "the arbiter" in step.agent.why):
+        yield f"         Agent:    {visible(step.agent.agent)}, because {visible(step.agent.why)}"
     if verbose:
-        if isinstance(step.agent, AgentChoice):
-            yield f"         Agent:    {visible(step.agent.agent)}, because {step.agent.why}"
         if step.calls:
             last = " in its last attempt" if step.attempts > 1 else ""
             yield f"         Called:   {step.calls} time{'s' * (step.calls != 1)}, by its agent{last}"
