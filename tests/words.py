@@ -88,6 +88,8 @@ _HOMES: dict[str, str] = {
     """,
     "ordain.core.lineage.lineage": "Permission PlanState Stage TRANSITIONS",
     "ordain.core.lineage.refusal": "PER_HOUR REFUSALS_STREAM",
+    "ordain.core.lineage.replan": "cause_of causes_of remainder_of replan_fault",
+    "ordain.core.lineage.subset": "subset_faults",
     "ordain.core.lineage.workspace": "proof_of revocation",
     "ordain.core.lint.contract": "constant_status ignores_failures",
     "ordain.core.lint.path": "written_places",
@@ -168,6 +170,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.run.prompt": "AGENT_CANNOT PARTS cannot_words fenced why_cannot",
     "ordain.core.run.result": "Missing decoded",
     "ordain.core.run.run_state": "IllegalTransition RunState",
+    "ordain.core.run.spending": "Account",
     "ordain.core.run.schedule": """
         Effect End Gather GiveUp Recheck SettleByCheck SettleByContract Start Stop Verify WaitOn Wake decide
         effect_class looks_first
