@@ -275,8 +275,7 @@ class PlanVerbs:
         if status == Stage.APPROVED and self._all_revoked(state):
             status = Stage.PROPOSED
         requires_approval, destructive, run, plan = True, 0, None, None
-        known = state.version(state.plan_id)
-        number, version = known if known is not None else (len(state.revisions), None)
+        version = state.version(state.plan_id)
         word, feedback = str(status), state.rejections[-1].words() if state.rejections else None
         try:
             run = self._report(state.open_run) if state.open_run is not None else None
@@ -307,7 +306,7 @@ class PlanVerbs:
             unused=len(state.permissions),
             last_run=next(reversed(state.runs), None),
             run=run,
-            version=number,
+            version=version.number if version is not None else len(state.revisions),
             previous_plan_id=version.previous_plan_id if version is not None else None,
             reason=version.reason if version is not None else "",
             continues=state.continues,
@@ -485,7 +484,8 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
     item = partial(InboxItem, title=line.title, plan_id=line.plan_id, workspace=workspace)
     short = short_id(line.plan_id)
     if line.run is not None and line.continues is not None:
-        return [*_waiting(replace(line, continues=None), workspace), *_waiting(replace(line, run=None), workspace)]
+        of_run = replace(line, plan_id=line.run.plan_id, continues=None)
+        return [*_waiting(of_run, workspace), *_waiting(replace(line, run=None), workspace)]
     if line.run is not None and line.run.status in ("stalled", "stopped"):
         run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in _UNDER_WAY]
         begun = f"; {', '.join(at_work)} had begun" if at_work else ""

@@ -12,7 +12,7 @@ import msgspec
 from ordain.app.succession import successor as reviewed_successor
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
-from ordain.core.lineage.lineage import PlanState, Rejection
+from ordain.core.lineage.lineage import PlanState, Rejection, Version
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
 from ordain.core.lint.unsupported import not_yet_refused
@@ -186,6 +186,7 @@ class Reviews:
             rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
             unused=len(state.permissions),
             successor=reviewed_successor(self._here, state, plan),
+            version=state.version(identity),
         )
 
     def _review(
@@ -201,6 +202,7 @@ class Reviews:
         rejections: tuple[Rejection, ...] = (),
         unused: int = 0,
         successor: Successor | None = None,
+        version: Version | None = None,
     ) -> Review:
         from ordain.core.report.risk_search import RiskSources, find_risks  # only where a plan is shown
 
@@ -221,8 +223,8 @@ class Reviews:
             if since is not None and since.plan_id == successor.previous_plan_id:
                 since = None  # it is told as what changes from the run on
             requires_approval = not successor.unasked
-            why = f"because it goes on with {successor.run_id}" if requires_approval else ""
-            reasons = (*((why,) if why else ()), *(f"because {one}" for one in successor.why_asked), *reasons)
+            why = (f"it goes on with {successor.run_id}",) if requires_approval else ()
+            reasons = (*why, *successor.why_asked, *reasons)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
         notices = (*notices, *here.snapshot.notices, *ruling.denied, *here.ports.weaknesses)
         tasks = tuple(assignments(plan, settings, here.known_agents(settings), tools))
@@ -263,6 +265,7 @@ class Reviews:
             since=since,
             since_rejected=since_rejected,
             successor=successor,
+            version=version,
         )
 
 

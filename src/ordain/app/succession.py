@@ -83,7 +83,7 @@ def replacing(
     former = going.former
     if former.finished:
         return (), ()
-    event = RunCancelled(by=by, reason=f"{run_id} goes on in its place", status="replaced", replaced_by=run_id)
+    event = RunCancelled(by=by, status="replaced", replaced_by=run_id)
     stream = f"run/{former.run_id}"
     head = chain.head_after(going.head, stream, former.size, (event,), now)
     here.ports.shell.sweep(f"{former.workspace_identity.id}/{former.run_id}/", again=True)
@@ -191,14 +191,13 @@ def successor(here: Surroundings, state: PlanState, plan: Plan) -> Successor | N
     kept = set(going.inheritance.kept)
     inside = {name.partition("[")[0].partition("/")[0] for name in kept}
     unasked, faults = unasked_or_why(here, state, plan, going)
-    known = state.version(state.plan_id)
-    number, version = known if known is not None else (len(state.revisions), None)
+    version = state.version(state.plan_id)
     return Successor(
         binding=going.binding,
         run_id=former.run_id,
         run_status=former.status or "open",
         previous_plan_id=former.plan_id,
-        version=number,
+        version=version.number if version is not None else len(state.revisions),
         reason=version.reason if version is not None else "",
         causes=tuple(one for one in causes_of(former) if not one.startswith(":")),
         kept=tuple(_kept(former, name) for name in going.inheritance.kept),

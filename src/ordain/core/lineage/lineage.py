@@ -141,6 +141,8 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a plan, and why there is one."""
 
+    number: int
+    """Counted from one."""
     plan_id: PlanId
     previous_plan_id: PlanId | None = None
     by: Principal
@@ -228,10 +230,9 @@ class PlanState(msgspec.Struct):
     replans: dict[str, ReplanTry] = {}
     """Every time that somebody who is no person said how a run goes on, by its id."""
 
-    def version(self, identity: PlanId) -> tuple[int, Version] | None:
-        """Which version of the lineage a plan is, counted from one, and what is known of it."""
-        found = [(number, one) for number, one in enumerate(self.versions, 1) if one.plan_id == identity]
-        return found[-1] if found else None
+    def version(self, identity: PlanId) -> Version | None:
+        """Which version of the lineage a plan is, and what is known of it."""
+        return next((one for one in reversed(self.versions) if one.plan_id == identity), None)
 
     def owned_by(self, by: Principal) -> bool:
         """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what
@@ -408,6 +409,7 @@ def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
         raise IllegalTransition(f"{event.plan_id} does not go on with {state.open_run}, as whatever comes now must")
     if not again or event.continues != state.continues:
         made = Version(
+            number=len(state.versions) + 1,
             plan_id=event.plan_id,
             previous_plan_id=event.revises,
             by=event.by,

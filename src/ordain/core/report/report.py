@@ -11,7 +11,7 @@ import msgspec
 from ordain.core.approval.approval import Base, Principal
 from ordain.core.approval.diff.difference import Since
 from ordain.core.lineage.decision import Question, questions
-from ordain.core.lineage.lineage import Rejection
+from ordain.core.lineage.lineage import Rejection, Version
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.canonical import plan_hash
 from ordain.core.plan.model import Plan, contract_of, nested_plan_of
@@ -90,8 +90,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     proposer: Principal | None = None
     """Who proposed it last, and through which channel; absent where it is not, or no longer, proposed."""
     run: RunReport | None = None
+    version: Version | None = None
     successor: Successor | None = None
-    """What it goes on with, where it is proposed to go on with a run."""
     since: Since | None = None
     since_rejected: Since | None = None
     """The same since a plan that was rejected after that."""

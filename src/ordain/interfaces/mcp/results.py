@@ -59,7 +59,8 @@ class Inventory(ToolsResult, frozen=True, kw_only=True):
 PlanBrief = _answer(
     "PlanBrief",
     PlanLine,
-    "plan plan_id lineage title status proposer revisions requires_approval expires_at feedback run_id",
+    "plan plan_id lineage title status proposer revisions requires_approval expires_at feedback run_id version "
+    "previous_plan_id reason continues",
     plan=str,
     proposer=str,
     run_id=str | None,
@@ -82,7 +83,7 @@ PlanAnswer = _answer(
     "PlanAnswer",
     Review,
     "plan plan_id plan_hash lineage status requires_approval reasons effects risks rejections tier document "
-    "preview run_id",
+    "preview run_id version",
     plan=str,
     lineage=str,
     effects=_many(EffectBrief),
@@ -95,7 +96,8 @@ PlanAnswer = _answer(
 StepBrief = _answer(
     "StepBrief",
     StepReport,
-    "number id description state attempts evidence unverified error waiting output_tail own_output_tail affected_files",
+    "number id description state attempts evidence unverified error waiting output_tail own_output_tail affected_files "
+    "kept_from",
     state=str,
     affected_files=tuple[str, ...] | None,
 )
@@ -104,7 +106,7 @@ RunAnswer = _answer(
     "RunAnswer",
     RunResult,
     "run_id execution_id plan plan_id title status counts steps steps_left_out questions error_code remediation "
-    "took_ms",
+    "took_ms continues replaced_by",
     plan=str,
     counts=dict[str, int],
     steps=_many(StepBrief),

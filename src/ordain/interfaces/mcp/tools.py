@@ -114,13 +114,14 @@ class _Revise(Proposal, frozen=True, kw_only=True):
     """A revision of a plan: either `document`, or `title` and `steps`."""
 
     plan: str
+    reason: str = ""
 
 
 async def _revise(call: ClientCall, revision: _Revise) -> Answer:
     async with call.app() as app:
         with _told_in_place(revision):
             data, params = document_of(revision), params_of(revision)
-            prepared = await app.plans.revise(revision.plan, call.by, data, None, params)
+            prepared = await app.plans.revise(revision.plan, call.by, data, None, params, reason=revision.reason)
         return _stored(prepared, revision)
 
 

@@ -41,7 +41,7 @@ from ordain.interfaces.view.diff import since_lines
 from ordain.interfaces.view.known import known_lines
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import Style, instant, problem_lines, who
-from ordain.interfaces.view.succession import folded, successor_lines
+from ordain.interfaces.view.succession import folded, successor_lines, version_lines
 from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
 
 _VERBS = {
@@ -527,6 +527,8 @@ def _binding_lines(review: Review, style: Style) -> Iterator[str]:
     if review.lineage is not None:
         by = f", by {who(review.proposer)}" if review.proposer is not None else ""
         yield f"  {style.bold('Lineage:')} {review.lineage} ({review.status}){by}"
+        if review.successor is None:
+            yield from version_lines(review.version)
     verdict = "needs approval" if review.requires_approval else "needs no approval"
     yield f"  {style.bold('Policy:')} {verdict}"
     yield from (f"    because {visible(reason)}" for reason in review.reasons)
@@ -561,6 +563,8 @@ def _bound_words(review: Review) -> str:
         parts.append(f"the environment ({visible(programs)})")
     if base.git_head is not None:
         parts.append(f"the commit {base.git_head[:12]}")
+    if review.successor is not None:
+        parts.append(f"{review.successor.run_id} and what it leaves")
     return f"{', '.join(parts)} or the tools"
 
 

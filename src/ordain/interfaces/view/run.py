@@ -355,6 +355,9 @@ def status_lines(plans: Sequence[PlanLine], workspace: str, count: int, style: S
         short = short_id(line.plan_id)
         ended = f"  {style.dim(line.last_run)}" if line.last_run is not None and line.run is None else ""
         yield f"{short}  {line.status:<10} {visible(line.title)}{ended}"
+        if line.continues is not None:
+            yield f"    to go on with {line.continues}"
+            yield from (f"    → {command}" for command in (after_line(line),) if command)
         if line.run is not None:
             quiet = len(line.run.steps) > MANY_STEPS
             yield from (f"  {text}" if text else "" for text in run_lines(line.run, style, quiet=quiet))
@@ -378,6 +381,8 @@ def list_lines(plans: Sequence[PlanLine], count: int, wanted: str | None, style:
         yield f"{short_id(line.plan_id)}  {line.status:<12} {visible(line.title)}"
         parts = (f"{line.lineage}{revision}", origin, f"by {who(line.proposer)}", instant(line.changed_at))
         yield style.dim(f"              {'  '.join(parts)}")
+        if line.continues is not None:
+            yield f"              to go on with {line.continues}{f': {visible(line.reason)}' if line.reason else ''}"
         if line.feedback is not None and line.status in _SAID:
             yield f"              {_SAID[line.status]}: {visible(line.feedback)}"
     if not plans:

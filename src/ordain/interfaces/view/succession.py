@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ordain.core.lineage.lineage import Version
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, StepId
@@ -38,6 +39,14 @@ def successor_lines(found: Successor, identity: PlanId, style: Style) -> Iterato
     yield _row("Changed", found.summary.removeprefix("In all: "))
     yield from (f"    {line}" for line in change_lines(found.changes, style))
     yield f"    → ordain diff {short_id(found.previous_plan_id)} {short_id(identity)}"
+
+
+def version_lines(version: Version | None) -> Iterator[str]:
+    """Which version of its lineage a plan is, where it is not the first."""
+    if version is not None and version.previous_plan_id is not None:
+        reason = f": {visible(' '.join(version.reason.split()))}" if version.reason else ""
+        after = f", to go on with {version.continues}" if version.continues is not None else ""
+        yield f"    version {version.number}, after {short_id(version.previous_plan_id)}{after}{reason}"
 
 
 def folded(found: Successor | None, plan: Plan, detail: str) -> Mapping[StepId, str]:
