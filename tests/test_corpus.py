@@ -828,6 +828,7 @@ CONTRACTS = [
     ),
     row("too long to be looked into", "W_CONTRACT_PIPE", *contract("sh -n x || true #" + "x" * 20_000)),
     row("program that is not installed", "W_CONTRACT_PROGRAM", *contract("no-such-program -q")),
+    row("file that nobody makes", "W_PATH_UNKNOWN", md("**run:** cat no/such/file.txt")),
     row("program of a step that is not installed", "W_PROGRAM_MISSING", md("**run:** no-such-program -q")),
     row(
         "program that a step installs",

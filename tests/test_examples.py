@@ -241,7 +241,7 @@ def test_fallback(tried: Try) -> None:
 
 def test_escalate(tried: Try) -> None:
     def write_key(workspace: Path) -> str:
-        (workspace / "key.txt").write_text("secret\n")
+        (workspace / "printer.key").write_text("secret\n")
         return "retry"
 
     done = tried("escalate.plan.md", key=write_key, printer="skip")

@@ -20,7 +20,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.run.schedule import effect_class
 from ordain.core.text.problem import Place, Problem, Severity
 
-COUNTED = frozenset({"W_CONTRACT_PROGRAM", "W_PROGRAM_MISSING"})
+COUNTED = frozenset({"W_CONTRACT_PROGRAM", "W_PATH_UNKNOWN", "W_PROGRAM_MISSING"})
 """The warnings that count as errors in a planner's plan: it can look, so it has no reason to guess."""
 ROUNDS_MAX = 3
 """How often a plan is sent back, unless the settings say otherwise; once more where it could not be read at all."""

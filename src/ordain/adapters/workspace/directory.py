@@ -17,6 +17,7 @@ from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.locate import configuration, git_head, read_regular
 from ordain.adapters.workspace.operand import PatternLook, contents, operand_path, operand_pattern
 from ordain.adapters.workspace.secret import KnownSecrets
+from ordain.core.lint.named_path import wanted_words
 from ordain.core.lint.path import edits, handed_files, wanted_files, written_places
 from ordain.core.lint.program import started_by
 from ordain.core.lint.survey import Facts, Survey
@@ -205,6 +206,7 @@ class DirectoryWorkspace:
         wanted = wanted_files(survey, tools)
         pattern_faults, idle_patterns = self._patterns(survey)
         missing = frozenset(path for path in wanted if not self._there(path))
+        worded = wanted_words(survey, Facts(tools=tools, scripts=scripts))
         unhanded, secret_reads = self._unhanded(handed_files(survey) - missing, settings.secret_files)
         return Facts(
             tools=tools,
@@ -220,6 +222,7 @@ class DirectoryWorkspace:
             empty_inputs=self._empty_inputs(survey),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=missing,
+            unknown_paths=frozenset(path for path in worded if not self._there(path)),
             new_writes=self._new_writes(survey, tools),
             edits=self._edits(survey, settings.secret_files),
             unhanded=unhanded,

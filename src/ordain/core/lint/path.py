@@ -218,7 +218,7 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A file that is read is there and can be handed on, or a step before may make it so."""
     if not (facts.missing_files or facts.unhanded or facts.secret_reads):
         return
-    writers = _writers(survey, facts, directories=True)
+    writers = find_writers(survey, facts, directories=True)
     opaque = {id(scope): scope.order.mask(_unbounded(scope)) for scope in survey.scopes}
     commands = {id(scope): scope.order.mask(_unbounded(scope, tasks=False)) for scope in survey.scopes}
     handed = {(one.step.id, one.path) for one in named_paths(survey, facts) if one.handed}
@@ -285,7 +285,7 @@ def edits_fit(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """The text that an edit replaces is found once, unless a step before may change the file."""
     if all(count == 1 for count in facts.edits.values()):
         return
-    writers = _writers(survey, facts, directories=True)
+    writers = find_writers(survey, facts, directories=True)
     opaque = {id(scope): scope.order.mask(_unbounded(scope)) for scope in survey.scopes}
     for step, path, old in edits(survey):
         count, scope = facts.edits.get((path, old), 1), survey.scope_of(step)
@@ -314,7 +314,7 @@ def _unbounded(scope: Scope, *, tasks: bool = True) -> list[str]:
 
 def writes_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Two steps write one path only one after the other."""
-    found = _writers(survey, facts, directories=False)
+    found = find_writers(survey, facts, directories=False)
     for path in found.paths:
         writers = found.of(path)
         if len(writers) < 2:
@@ -338,7 +338,7 @@ def protected_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
     if not protecting:
         return
     writers = [
-        (path, step) for path, steps in _writers(survey, facts, directories=False).paths.items() for step in steps
+        (path, step) for path, steps in find_writers(survey, facts, directories=False).paths.items() for step in steps
     ]
     cost = 0
     for step in protecting:
@@ -382,7 +382,7 @@ class _Writers:
         return [*found, *(step for key, step in more.items() if key not in set(map(id, found)))]
 
 
-def _writers(survey: Survey, facts: Facts, *, directories: bool) -> _Writers:
+def find_writers(survey: Survey, facts: Facts, *, directories: bool) -> _Writers:
     found = _Writers()
     for step, path, writes, deep, *_ in named_paths(survey, facts):
         apart = step.worktree or (isinstance(step.action, CallTool) and step.action.tool == MAKES_DIRECTORIES)

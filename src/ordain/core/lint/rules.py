@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ordain.core.lint import agent as agents
-from ordain.core.lint import content, contract, reference, structure, unsupported
+from ordain.core.lint import content, contract, named_path, reference, structure, unsupported
 from ordain.core.lint import path as paths
 from ordain.core.lint import program as programs
 from ordain.core.lint import tool as tools
@@ -44,7 +44,7 @@ RULES: tuple[Rule, ...] = (
         contract.contract_pipe,
     ),
     *(contract.contract_unread, contract.contract_existence, contract.contract_sigpipe, contract.fallback_unproved),
-    *(programs.contract_starts, programs.command_starts),
+    *(programs.contract_starts, programs.command_starts, named_path.named_there),
     unsupported.not_yet,
 )
 
@@ -57,7 +57,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
         *(reference.may_be_missing, reference.expressions, reference.data_order),
         *(agents.named, agents.used, agents.budget, agents.uncounted),
         *(paths.reads_there, paths.edits_fit, paths.writes_apart, paths.protected_apart),
-        *(programs.contract_starts, programs.command_starts),
+        *(programs.contract_starts, programs.command_starts, named_path.named_there),
     )
 )
 """Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part, and what

@@ -339,6 +339,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Where steps write and nothing is yet."""
     missing_files: frozenset[str] = frozenset()
     """Paths that steps read and that are not here."""
+    unknown_paths: frozenset[str] = frozenset()
+    """Paths that words of steps need and that are not here."""
     edits: Mapping[tuple[str, str], int] = {}
     """Path and text that a step replaces → how often it occurs in the file now. What may not be looked into is left
     out."""
