@@ -86,6 +86,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.lineage.decision": """
         Choice Question decided find_question question_about questions signed_decision still_asked
     """,
+    "ordain.core.lineage.comment": "became",
     "ordain.core.lineage.lineage": "Permission PlanState Stage TRANSITIONS",
     "ordain.core.lineage.refusal": "PER_HOUR REFUSALS_STREAM",
     "ordain.core.lineage.replan": "cause_of causes_of remainder_of replan_fault",
@@ -270,7 +271,7 @@ _HOMES: dict[str, str] = {
     "ordain.planner.agent_planner": "answer_in",
     "ordain.planner.brief": "Answered bare opening",
     "ordain.planner.loop": "DraftEnd draft",
-    "ordain.planner.outcome": "PlanRequest Planned problems_of",
+    "ordain.planner.outcome": "PlanRequest Planned notices_of problems_of",
     "ordain.planner.planner": "Planner in_place",
     "ordain.planner.rounds": "COUNTED JudgedDraft Rounds RoundsEnd",
     "ordain.ports.agent": "Invocation Said StepServer",

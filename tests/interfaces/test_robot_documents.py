@@ -37,9 +37,9 @@ def verbs() -> dict[str, click.Command]:
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_has_a_twin_a_schema_and_a_golden_document(verb: str, workspace: Workspace):
     about = answered(workspace.ordain("robot", *verb.split(), "--help"))
-    assert (about["name"], about["schema"]) == (verb, verb)
+    assert (about["name"], about["schema"]) == (verb, schema_name(verb))
     assert about["usage"].startswith(f"ordain {verb} ") and f"Example: ordain {verb}" in about["help"]
-    schema = json.loads(workspace.ordain("schema", *verb.split()).out)
+    schema = json.loads(workspace.ordain("schema", *schema_name(verb).split()).out)
     assert schema["properties"]["data"] == {"type": "null"} if about["person"] else schema["$defs"]
     assert any(case.startswith(f"{golden_name(verb)}.") for case in CASES)
 
@@ -222,6 +222,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "cancel.run": (FINE, "cancel IT -m 'No longer needed.'", asking),
     "archive.": (FINE, "archive IT", ended),
     "diff.": (FINE, "diff IT small.plan.md", edited),
+    "plan.": (REFUSED, "plan 'Raise the version.'", nothing),
     "simulate.": (FINE, "simulate small.plan.md", nothing),
     "new.": (FINE, "new upgrade-dependency --param package=httpx --param version=0.28.1", nothing),
     "compose.": (FINE, "compose small.plan.md fails.plan.md", nothing),

@@ -189,3 +189,47 @@ def test_what_streams_in_is_shown_escaped_and_without_secrets(workspace: Workspa
         configured(workspace, server)
         done = workspace.ordain("plan", "raise the version")
     assert "I look.‹U+1B›[31m" in done.err and "hunter2" not in done.err, done.err
+
+
+BUILD = f"""{RAISE}
+### 2. Build the archive
+
+**id:** build
+**run:** tar -czf all.tar.gz VERSION
+**contract:** tar -tzf all.tar.gz | grep -Fx VERSION
+
+### 3. Say so
+
+**id:** say
+**run:** echo done >> log.txt
+**contract:** grep -Fx done log.txt
+"""
+
+
+@pytest.mark.slow
+def test_a_rejected_plan_is_revised_and_each_comment_says_what_became_of_it(workspace: Workspace) -> None:
+    better = BUILD.replace("tar -czf all.tar.gz VERSION\n", "tar -czf release.tar.gz VERSION\n")
+    better = better.replace("tar -tzf all.tar.gz", "tar -tzf release.tar.gz").partition("### 3.")[0]
+    moves = [does("anthropic", "submit_plan", document=one) for one in (BUILD, BUILD, better)]
+    with answering(*moves) as server:
+        configured(workspace, server)
+        done = workspace.ordain("plan", "raise the version", "-o", "raise.plan.md")
+        plan = approve_command(done.out)[1]
+        comments = ("build=Call it release.tar.gz.", "say=We need no log.", "raise=Look twice.")
+        options = [word for one in comments for word in ("--comment", one)]
+        assert workspace.at_terminal("reject", plan, "-m", "Nearly.", *options).status == FINE
+        done = workspace.ordain("plan", "--revise", plan, "-o", "raise.plan.md")
+        first, second = (json.dumps(one.body, ensure_ascii=False) for one in server.asked[1:3])
+    assert done.status == FINE, done
+    assert "> REJECTED: Call it release.tar.gz." in first
+    assert "E_PLAN_REJECTED" in second
+    assert (workspace.path / "raise.plan.md").read_text() == better
+    assert "Since this document was rejected last" in done.out and "step removed" in done.out
+    said = done.out[done.out.index("about build:") :]
+    for line in (
+        "about build: Call it release.tar.gz.\n      → build is changed: action and verification\n",
+        "about say: We need no log.\n      → say is gone\n",
+        "about raise: Look twice.\n      → raise is unchanged\n",
+    ):
+        assert line in said, said
+    assert "Planned: by anthropic:m for" in done.out

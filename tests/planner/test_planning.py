@@ -19,7 +19,11 @@ from tests.words import (
     Principal,
     Refused,
     StopReason,
+    became,
+    difference,
+    notices_of,
     problems_of,
+    read,
 )
 
 
@@ -177,7 +181,7 @@ def test_time_ends_a_planning(asking: Asking) -> None:
 
 def test_a_budget_of_money_limits_nothing_where_nobody_knows_the_price(asking: Asking) -> None:
     planned = asking.asked([submits(RAISE)], budget=Budget(cost_usd=1.0))
-    assert planned.prepared is not None and planned.unpriced
+    assert planned.prepared is not None and codes(notices_of(planned)) == ["W_PLANNER_PRICE"]
 
 
 def test_what_a_planner_cannot_be_asked_for_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -298,3 +302,78 @@ def test_it_is_told_why_similar_plans_failed(asking: Asking) -> None:
     assert "“Raise the version to 1.1.0” was rejected: Build the archive too." in asking.told()
     asking.asked([calls(("give_up", {"reason": "no"}))], goal="translate everything")
     assert "Build the archive too." not in asking.told()
+
+
+# --- Revising --------------------------------------------------------------------------------------------------------
+
+
+def test_what_became_of_a_comment_is_computed_from_the_two_plans(asking: Asking) -> None:
+    def step(name: str, command: str) -> str:
+        return f"### 1. {name}\n\n**id:** {name}\n**run:** {command}\n\n"
+
+    def plan_of(*steps: tuple[str, str]):
+        text = "# Five\n\n## Steps\n\n" + "".join(
+            step(*one).replace("### 1.", f"### {number}.") for number, one in enumerate(steps, 1)
+        )
+        return read(text.encode(), None).plan
+
+    old = plan_of(("gone", "a"), ("same", "b"), ("other", "c"), ("named", "d"), ("last", "e"))
+    new = plan_of(("same", "b"), ("other", "cc"), ("called", "d"), ("last", "e"))
+    found = difference(old, new, {})
+    words = {name: became(name, found) for name in ("gone", "same", "other", "named", "last")}
+    assert words["gone"] == "is gone"
+    assert words["named"] == "is called `called` now, and does and checks the same"
+    assert (words["other"], words["last"]) == ("is changed: action", "is changed: needs")
+
+
+def test_a_revision_is_told_the_plan_with_each_comment_in_its_place(asking: Asking) -> None:
+    plan = asking.asked([submits(RAISE)]).prepared.review.plan_id
+
+    async def rejected(count: int) -> None:
+        app = asking.app()
+        await app.plans.reject(plan, BY, f"No, {count}.", {"raise": "Not that one.\nThe other."})
+        await app.close()
+
+    asyncio.run(rejected(1))
+    better = RAISE.replace("**id:** raise", "**id:** lift")
+    planned = asking.asked([submits(RAISE), submits(better)], goal="", revise=plan)
+    assert "### 1. Raise the version\n\n> REJECTED: Not that one.\n> REJECTED: The other.\n" in asking.told(0)
+    assert "kim rejected" in asking.told(0) and "E_PLAN_REJECTED" in asking.told(1)
+    review = planned.prepared.review
+    assert planned.prepared.lineage == asyncio.run(_lineage(asking, plan))
+    assert [(one.step, one.became) for one in review.comments] == [
+        ("raise", "is called `lift` now, and does and checks the same")
+    ]
+    assert review.since_rejected is not None and review.since_rejected.plan_id == plan
+
+
+async def _lineage(asking: Asking, plan: str) -> str:
+    app = asking.app()
+    try:
+        return app.plans.plan_line(plan).lineage
+    finally:
+        await app.close()
+
+
+def test_after_three_rejections_no_planner_is_asked(asking: Asking) -> None:
+    async def rejected(plan: str) -> None:
+        app = asking.app()
+        await app.plans.reject(plan, BY, "No.", {})
+        await app.close()
+
+    plan = asking.asked([submits(RAISE)]).prepared.review.plan_id
+    for number in range(3):
+        asyncio.run(rejected(plan))
+        if number < 2:
+            other = RAISE.replace("1.1.0", f"1.1.{number + 1}")
+            plan = asking.asked([submits(other)], revise=plan).prepared.review.plan_id
+    with pytest.raises(Refused) as caught:
+        asking.asked([], revise=plan)
+    assert codes(caught.value.problems) == ["E_PLAN_NEEDS_REVIEW"] and asking.model.asked == []
+
+
+def test_a_client_cannot_have_the_plan_of_another_revised(asking: Asking) -> None:
+    plan = asking.asked([submits(RAISE)]).prepared.review.plan_id
+    with pytest.raises(Refused) as caught:
+        asking.asked([], by=Principal(name="mcp/bob", channel=Channel.MCP), revise=plan)
+    assert codes(caught.value.problems) == ["E_PLAN_NOT_YOURS"]

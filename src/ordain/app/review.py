@@ -12,6 +12,7 @@ import msgspec
 from ordain.app.succession import successor as reviewed_successor
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
+from ordain.core.lineage.comment import StepComment, standings
 from ordain.core.lineage.lineage import PlanState, Rejection, Version
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
@@ -175,7 +176,7 @@ class Reviews:
         """A stored plan as an approver must see it."""
         now, identity = self._here.now(), plan_id(plan)
         status = state.status(now) if identity == state.plan_id else "superseded"
-        return self._review(
+        review = self._review(
             plan,
             lineage=stream,
             status=status,
@@ -188,6 +189,7 @@ class Reviews:
             successor=reviewed_successor(self._here, state, plan),
             version=state.version(identity),
         )
+        return msgspec.structs.replace(review, origin=state.origin if identity == state.plan_id else None)
 
     def _review(
         self,
@@ -266,6 +268,7 @@ class Reviews:
             since_rejected=since_rejected,
             successor=successor,
             version=version,
+            comments=tuple(_comments(here, plan, identity, lineage, rejections)) if lineage is not None else (),
         )
 
 
@@ -290,6 +293,19 @@ def _since(
     if approved is not None and rejected is not None and (approved[0] > rejected[0] or approved[2] == rejected[2]):
         rejected = None
     return _change(here, plan, approved, approved=True), _change(here, plan, rejected, approved=False)
+
+
+def _comments(
+    here: Surroundings, plan: Plan, identity: PlanId, lineage: str, rejections: Sequence[Rejection]
+) -> Iterator[StepComment]:
+    """What became of what was said about steps of the versions before this one."""
+    for one in rejections:
+        if one.plan_id == identity or not one.comments:
+            continue
+        former = here.records.readable_plan(lineage, one.plan_id)
+        if former is not None:
+            settings = here.snapshot.settings
+            yield from standings(one, difference(former, plan, here.tools(settings, former, plan), settings))
 
 
 def _change(

@@ -13,7 +13,7 @@ from ordain.app.refusals import Refusals
 from ordain.app.renamed import warn_renamed
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.name import name_fault
-from ordain.core.report.report import SignalAwaited, SignalReport, TopicLine
+from ordain.core.report.message import SignalAwaited, SignalReport, TopicLine
 from ordain.core.run.event import SignalGiven, TopicPosted
 from ordain.core.run.step_event import StepState
 from ordain.core.run.topic import (

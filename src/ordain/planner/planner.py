@@ -283,6 +283,9 @@ class Planner:
     def _revised(self, ref: str) -> tuple[Plan, tuple[OutlineBlock, ...]]:
         """The plan that is to be revised, and what its planner is told of it."""
         review = self._app.plans.review(ref)
+        if review.status == "needs_review":
+            detail = "It was rejected too often: the next revision must be a person's own."
+            raise refuse("E_PLAN_NEEDS_REVIEW", detail, command=f"ordain show {short_id(review.plan_id)}")
         said = []
         for one in review.rejections:
             said += [f"{one.by.name} rejected {short_id(one.plan_id)}: {one.feedback}".rstrip(": ")]

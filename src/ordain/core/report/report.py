@@ -10,6 +10,7 @@ import msgspec
 
 from ordain.core.approval.approval import Base, Principal
 from ordain.core.approval.diff.difference import Since
+from ordain.core.lineage.comment import StepComment
 from ordain.core.lineage.decision import Question, questions
 from ordain.core.lineage.lineage import Rejection, Version
 from ordain.core.plan.actions.task import Task
@@ -28,10 +29,10 @@ from ordain.core.report.succession import Successor
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
 from ordain.core.run.consequence import warns
+from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.step_event import Evidence, GroupKind, Outcome, StepState, Usage
-from ordain.core.run.topic import Message
 from ordain.core.task.work_item import Read
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.text.problem import Problem
@@ -89,6 +90,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
     proposer: Principal | None = None
     """Who proposed it last, and through which channel; absent where it is not, or no longer, proposed."""
+    origin: PlanOrigin | None = None
+    """How it came to be, where a planner wrote it."""
     run: RunReport | None = None
     version: Version | None = None
     successor: Successor | None = None
@@ -97,6 +100,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The same since a plan that was rejected after that."""
     rejections: tuple[Rejection, ...] = ()
     """What people said who did not want it as it was."""
+    comments: tuple[StepComment, ...] = ()
+    """What became of each step that they said something about."""
     ledger_size: int = 0
     ledger_head: str = ""
     """How many events the ledger has, and the digest over all of them; an approval is bound to both."""
@@ -294,37 +299,6 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked with all that is known about it, where a run asks."""
     risks: tuple[PlanRisk, ...] = ()
     """Of a plan that waits for approval, worst first."""
-
-
-class SignalAwaited(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that waits for a signal."""
-
-    signal: str
-    run_id: RunId
-    step: StepId
-    title: str
-    until: Instant | None
-    executing: bool
-    """Whether somebody carries out its run, who goes on when the signal is given."""
-
-
-class SignalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal that was given, for the how many-th time, and what of it."""
-
-    key: str
-    count: int
-    heard_by: tuple[RunId, ...]
-    """The open runs in which it counts, now or when a step of theirs comes to it."""
-    awaited_by: tuple[SignalAwaited, ...]
-    """The steps that waited for it."""
-
-
-class TopicLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic: how many messages were posted to it, and the newest of them."""
-
-    topic: str
-    count: int
-    newest: Message
 
 
 class ToldPrompt(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from ordain.core.text.problem import Problem
 from ordain.interfaces.cli.main import LazyGroup
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, interruption, tell_bug
 from ordain.interfaces.cli.signals import INTERRUPTED, while_somebody_reads
-from ordain.interfaces.robot.schema import RESULTS
+from ordain.interfaces.robot.schema import RESULTS, schema_name
 from ordain.interfaces.view.result import Verb, VerbsResult
 
 _WORKSPACE = ("-C", "--workspace")
@@ -101,7 +101,7 @@ def _about(verb: click.Context, *, whole: bool = False) -> Verb:
         line=line,
         usage=_usage(verb),
         person=not RESULTS[name],
-        schema=name,
+        schema=schema_name(name),
         help=verb.get_help() if whole else msgspec.UNSET,
     )
 

@@ -15,8 +15,9 @@ from ordain.core.plan.model import Plan
 from ordain.core.policy.fact import CheckedCommands
 from ordain.core.policy.stop import StopReport
 from ordain.core.report.brief import Arbitration, Brief
+from ordain.core.report.message import SignalReport
 from ordain.core.report.progress import AttemptOutput
-from ordain.core.report.report import PlanLine, RunReport, SignalReport, ToldPrompt
+from ordain.core.report.report import PlanLine, RunReport, ToldPrompt
 from ordain.core.report.simulation import Simulation
 from ordain.core.report.statistics import Statistics
 from ordain.core.report.template import NewDocument, TemplateList

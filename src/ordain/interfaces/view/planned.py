@@ -8,8 +8,8 @@ from typing import Literal, assert_never
 import msgspec
 
 from ordain.core.plan.value import StepId
-from ordain.core.run.origin import PlanOrigin
 from ordain.core.text.problem import Problem
+from ordain.interfaces.view.origin import rounds_words
 from ordain.interfaces.view.report import PreparedResult, prepared_result
 from ordain.interfaces.view.text import visible
 from ordain.planner.loop import DraftEnd, LookedAt, PlannerNews, SentBack
@@ -86,28 +86,12 @@ def planned_result(planned: Planned, *, document: str | None = None) -> PlannedR
 def planned_lines(planned: Planned) -> Iterator[str]:
     """What is said beside the proposal of a planner."""
     cost = f", ${planned.usage.cost_usd:.2f}" if planned.usage.cost_usd is not None else ""
-    yield f"{_rounds(planned.rounds, planned.first_wrong)}; {planned.usage.tokens:,} tokens{cost}."
+    rounds = rounds_words(planned.rounds, planned.first_wrong)
+    yield f"{rounds[0].upper()}{rounds[1:]}; {planned.usage.tokens:,} tokens{cost}."
     if planned.unverified:
         count, named = len(planned.unverified), ", ".join(map(visible, planned.unverified))
         steps = "1 step changes" if count == 1 else f"{count} steps change"
         yield f"{steps} something, and no contract proves it: {named}."
-
-
-def planning_words(planning: PlanOrigin) -> str:
-    """How a plan came to be, in a line for whoever reviews it."""
-    unenforced = ", started without a sandbox" if planning.unenforced else ""
-    rounds = _rounds(planning.rounds, planning.first_wrong).lower()
-    return (
-        f"planned by {visible(planning.planner)} for {visible(planning.asked_by.words)}, {rounds}, "
-        f"{planning.tokens:,} tokens{unenforced}"
-    )
-
-
-def _rounds(count: int, first_wrong: int) -> str:
-    if count <= 1:
-        return "Right at once" if not first_wrong else "In one round"
-    problems = f"{first_wrong} problem{'s' * (first_wrong != 1)}"
-    return f"In {count} rounds, after {problems} in the first"
 
 
 class PlanningProgress:

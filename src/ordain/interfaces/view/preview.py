@@ -39,6 +39,7 @@ from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
 from ordain.interfaces.view.diff import since_lines
 from ordain.interfaces.view.known import known_lines
+from ordain.interfaces.view.origin import origin_words
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import Style, instant, problem_lines, who
 from ordain.interfaces.view.succession import folded, successor_lines, version_lines
@@ -117,6 +118,7 @@ def _history_lines(review: Review, style: Style) -> Iterator[str]:
         yield ""
         yield f"  {style.warn('Approved already:')} {count} that no run has used"
         yield f"    → ordain revoke {short_id(review.plan_id)}"
+    became = {(one.plan_id, one.step): one.became for one in review.comments}
     for one in review.rejections:
         said = f"{visible(one.by.name)} rejected {short_id(one.plan_id)} ({instant(one.at)})"
         yield ""
@@ -124,6 +126,8 @@ def _history_lines(review: Review, style: Style) -> Iterator[str]:
         yield from (f"    {visible(line)}" for line in one.feedback.splitlines())
         for about, text in one.comments.items():
             yield f"    about {visible(about)}: {visible(' '.join(text.split()))}"
+            if (words := became.get((one.plan_id, about))) is not None:
+                yield f"      → {style.bold(f'{visible(about)} {visible(words)}')}"
     if review.successor is not None:
         yield ""
         yield from successor_lines(review.successor, review.plan_id, style)
@@ -529,6 +533,8 @@ def _binding_lines(review: Review, style: Style) -> Iterator[str]:
         yield f"  {style.bold('Lineage:')} {review.lineage} ({review.status}){by}"
         if review.successor is None:
             yield from version_lines(review.version)
+    if review.origin is not None:
+        yield f"  {style.bold('Planned:')} {origin_words(review.origin)}"
     verdict = "needs approval" if review.requires_approval else "needs no approval"
     yield f"  {style.bold('Policy:')} {verdict}"
     yield from (f"    because {visible(reason)}" for reason in review.reasons)

@@ -11,6 +11,7 @@ import msgspec
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId
+from ordain.core.report.message import SignalAwaited
 from ordain.core.report.report import (
     InboxItem,
     KeptOutput,
@@ -20,7 +21,6 @@ from ordain.core.report.report import (
     Review,
     ReviewedPlan,
     RunReport,
-    SignalAwaited,
     StepReport,
 )
 from ordain.core.run.event import Recorded, to_wire

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from ordain.core.report.report import TopicLine
+from ordain.core.report.message import TopicLine
 from ordain.core.run.topic import Message
 from ordain.ports.machine import Client
 

@@ -18,7 +18,8 @@ from ordain.core.lineage.answer_command import answer_ways
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.agent import AgentChoice
-from ordain.core.report.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
+from ordain.core.report.message import SignalAwaited
+from ordain.core.report.report import InboxItem, LintReport, PlanLine, RunReport, StepReport
 from ordain.core.run.budget import Spending, amount_said
 from ordain.core.run.step_event import Evidence, StepState
 from ordain.core.task.work_item import form_lines
