@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -218,13 +219,23 @@ def test_last_words_are_read_for_what_they_are(words: str, name: str | None) -> 
 
 @pytest.mark.slow("a planner in a real sandbox")
 @pytest.mark.programs
-def test_in_the_sandbox_it_reads_and_cannot_write(tmp_path: Path) -> None:
+def test_in_the_sandbox_it_neither_writes_nor_sees_secrets_or_the_state(tmp_path: Path) -> None:
     need("bwrap")
-    site = Site(tmp_path / "ws")
-    tries = "touch new src/new .git 2>/dev/null; echo 9 > VERSION; cat VERSION > /tmp/copy; cat /tmp/copy"
-    state = tmp_path / "home"
-    script = f"cat > /dev/null; ({tries}; ls {state} && touch {state}/x) > /tmp/log 2>&1; printf %s {shell_word(GOOD)}"
-    planned = site.planned(script, unenforced=False)
-    assert (planned.unenforced, planned.document) == (False, GOOD)
+    site, state = Site(tmp_path / "ws"), os.environ["ORDAIN_HOME"]
+    (site.path / "keys").mkdir()
+    (site.path / "keys/mine").write_text("not-for-planners")
+    tries = {
+        "new": "touch new",
+        "there": "echo 9 > VERSION",
+        "hook": "touch .git/hooks/pre-commit",
+        "env": "grep . .env",
+        "key": "grep . keys/mine",
+        "approvals": f"ls {state}/* || touch {state}/x",
+        "reads": "grep . VERSION",
+    }
+    lines = "; ".join(f"({command}) >/dev/null 2>&1 && printf '{name} '" for name, command in tries.items())
+    script = f"cat > /dev/null; printf '{{\"reason\": \"could: '; {lines}; printf '\"}}'"
+    files = f"[secrets]\nfiles = [{json.dumps(str(site.path / 'keys/mine'))}]"
+    planned = site.planned(script, unenforced=False, more=files)
+    assert (planned.unenforced, planned.drafted.reason) == (False, "could: reads ")
     assert (site.path / "VERSION").read_text() == "1.0.0\n"
-    assert not (site.path / "new").exists() and not (site.path / "src/new").exists()

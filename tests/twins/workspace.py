@@ -28,7 +28,7 @@ from ordain.core.policy.settings import Settings, UserSettings
 from ordain.core.policy.stop import StopOrder
 from ordain.core.run.step_event import ProtectedFile
 from ordain.core.text.control import folded
-from ordain.core.text.path import handed_fault, is_kept, path_fault, pattern_fault
+from ordain.core.text.path import handed_fault, holds_secrets, is_kept, path_fault, pattern_fault
 from ordain.core.text.pattern import PathPattern, normal
 from ordain.core.text.problem import refuse
 from ordain.ports.machine import Credential, Holder
@@ -70,6 +70,9 @@ class MemoryWorkspace:
         names = (name for name in self.documents if deep and name.startswith(f"{path}/"))
         fault = next((name for name in names if handed_fault(name, touched=True) is not None), None)
         return f"holds `{fault}`, which is not for agents" if fault is not None else None
+
+    def secret_places(self, secret_files: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted(name for name in self.documents if holds_secrets(name) or name in secret_files))
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}

@@ -242,11 +242,17 @@ async def _started(
             sees=(room, *invocation.sees, *(server.sees if server is not None else ())),
             home=invocation.home,
             changes=invocation.changes,
+            covered=await _covered(here) if who.tier else (),
             directory=invocation.directory,
             found_outside=True,
         )
         finished = await _until_handed_in(_shell(here, who.tier), command, door)
         return finished, invocation.read(finished)
+
+
+async def _covered(here: Surroundings) -> tuple[str, ...]:
+    """What of the workspace no planner is to read, whatever it reads with."""
+    return await asyncio.to_thread(here.ports.workspace.secret_places, here.snapshot.settings.secret_files)
 
 
 def _shell(here: Surroundings, tier: int) -> Shell:

@@ -53,6 +53,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Files of the home directory, written from `~/`, of which it has a copy in its own at tier 1."""
     changes: tuple[str, ...] = ()
     """Directories besides that it can change at tier 1: of its room."""
+    covered: tuple[str, ...] = ()
+    """Files of the workspace in place of which it sees nothing at tier 1."""
     directory: str = ""
     """Where it is started, where that is not the workspace."""
     apart: bool = False

@@ -53,6 +53,11 @@ class Workspace(Protocol):
         """
         ...
 
+    def secret_places(self, secret_files: Sequence[str]) -> tuple[str, ...]:
+        """The files of the workspace that hold secrets: those that are made for it by their names, and those that the
+        settings name. No link is followed."""
+        ...
+
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> Mapping[str, str]:
         """What is at these paths, and at every path but a directory's that a pattern means, as `protect` means it.
 

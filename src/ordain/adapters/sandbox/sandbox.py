@@ -174,6 +174,8 @@ class SandboxedShell:
                 words += ("--bind", path, path)
             if USAGE in env:
                 words += ("--bind", env[USAGE], env[USAGE])
+            for path in command.covered:
+                words += ("--ro-bind", "/dev/null", f"{self._workspace}/{path}")
             for hidden in (Path(os.path.realpath(path)) for path in self._hidden):
                 if hidden.is_dir() and _lies_in(hidden, shown):
                     words += ("--perms", "0700", "--tmpfs", str(hidden))

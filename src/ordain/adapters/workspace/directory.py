@@ -33,6 +33,7 @@ from ordain.core.text.control import CONFIGURATION_FILE, folded, folded_pattern
 from ordain.core.text.path import (
     COMPARED_MAX,
     handed_fault,
+    holds_secrets,
     is_kept,
     is_pattern,
     path_fault,
@@ -142,6 +143,13 @@ class DirectoryWorkspace:
                 if handed_fault(inner, touched=True) is not None:
                     return f"holds `{openat.shown(inner)}`, which is not for agents"
         return None
+
+    def secret_places(self, secret_files: Sequence[str]) -> tuple[str, ...]:
+        found = [place for place in self._secrets.places(secret_files) if place.is_relative_to(self._path)]
+        for above, _, files in os.walk(self._path):
+            found += (Path(above, name) for name in files if holds_secrets(name))
+        plain = (place for place in found if place.is_file() and not place.is_symlink())
+        return tuple(sorted({str(place.relative_to(self._path)) for place in plain}))
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}

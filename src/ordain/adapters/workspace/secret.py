@@ -119,6 +119,10 @@ class KnownSecrets:
         """Whether what was opened is one of these files, by whatever name."""
         return any(_same(os.fstat(opened), path) for path in _places(files))
 
+    def places(self, files: Sequence[str]) -> Sequence[Path]:
+        """Where these files are."""
+        return tuple(_places(files))
+
     def lies_at(self, path: Path, files: Sequence[str], *, deep: bool) -> bool:
         """Whether one of these files, or a link that leads to one, is at a path or where it is `deep` beneath it; or
         would be, if it were there."""

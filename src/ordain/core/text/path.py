@@ -64,9 +64,14 @@ def handed_fault(value: str, *, touched: bool = False, control: Sequence[str] = 
     fault = path_fault(value, writes=touched, control=control)
     if fault is None and is_kept(value):
         return OFF_LIMITS
-    if fault is None and _HOLDS_SECRETS.fullmatch(folded(value)):
+    if fault is None and holds_secrets(value):
         return "is made to hold secrets, which no agent is handed"
     return fault
+
+
+def holds_secrets(name: str) -> bool:
+    """Whether a file is made to hold secrets, by its name."""
+    return _HOLDS_SECRETS.fullmatch(folded(name)) is not None
 
 
 def is_pattern(path: str) -> bool:
