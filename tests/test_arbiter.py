@@ -139,9 +139,8 @@ def test_an_approver_sees_among_whom_and_is_bound_to_all_of_them(workspace: Path
             "writer",
             "tester",
         ]
-        assert "judge is asked when it begins and may choose another: coder: bash" in "\n".join(
-            review_lines(review, Style(False))
-        )
+        lines = "\n".join(review_lines(review, Style(False)))
+        assert "Chosen by:  judge (bash -c" in lines and "Among:      coder: bash" in lines
         await app.approvals.approve(review.plan_id, KIM)
         await trusting(workspace, config.replace("echo writer", "echo evil"))
         with pytest.raises(Refused) as refused:

@@ -1379,3 +1379,13 @@ def test_a_limit_in_dollars_limits_no_model_that_is_spoken_to():
     assert codes(plan(made, budget=Budget(cost_usd=2.0)), facts) == ["W_BUDGET"]
     assert codes(plan(made, budget=Budget(cost_usd=2.0, tokens=99_000)), facts) == []
     assert codes(plan(made, budget=Budget(cost_usd=2.0)), replace(facts, settings=SETTINGS)) == []
+
+
+def test_a_plan_names_no_model_of_another_provider():
+    model = Agent(model="anthropic:m", base_url="https://x.example")
+    facts = replace(FACTS, settings=replace(SETTINGS, agents={"coder": model}), agents={"coder": model})
+    named = [
+        (name, codes(plan(replace(task(agent="coder"), model=name), **THOUGHTS), facts))
+        for name in ("haiku", "anthropic:haiku", "llama:8b", "openai:gpt")
+    ]
+    assert named == [("haiku", []), ("anthropic:haiku", []), ("llama:8b", []), ("openai:gpt", ["E_FIELD_VALUE"])]

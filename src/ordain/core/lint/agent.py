@@ -11,7 +11,8 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.workflow import workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
-from ordain.core.policy.agent import AgentChoice, choose, tasks_of
+from ordain.core.policy.agent import AgentChoice, choose, model_of, tasks_of
+from ordain.core.policy.model_choice import PROVIDERS
 from ordain.core.text.problem import Problem, blame_plan, blame_step
 
 TASK_TOKENS_MIN = 1000
@@ -137,6 +138,23 @@ def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if own is not None and 0 < own < TASK_TOKENS_MIN:
             hint = f"No task can be done with less than {TASK_TOKENS_MIN} tokens."
             yield blame_step(step.id, "W_BUDGET", f"{own} tokens cannot pay the task of `{step.id}`.", hint)
+
+
+def elsewhere(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A plan names a model at the address of its agent; which address that is only the settings say."""
+    for scope, step, _ in survey.tasks:
+        choice = _choice(scope, step, facts)
+        agent = facts.settings.agents.get(choice.agent) if choice is not None else None
+        model = model_of(step, (scope.plan, *scope.around), None)
+        if choice is None or agent is None or agent.model is None or not agent.is_model or model is None:
+            continue
+        provider, own = model.partition(":")[0], agent.model.partition(":")[0]
+        if provider in PROVIDERS and provider != own and ":" in model:
+            detail = (
+                f"`{step.id}` names the model `{model}`, and its agent `{choice.agent}` speaks to `{own}:` models only."
+            )
+            hint = f"Name one as `{own}:NAME`, or give the task to an agent that is defined with the other."
+            yield blame_step(step.id, "E_FIELD_VALUE", detail, hint, command=_LIST)
 
 
 def uncounted(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = (
     *(tools.known, tools.handlers, tools.operations, tools.scope, tools.arguments, tools.secrets, tools.requests),
     *(tools.sizes, tools.variables),
     *(agents.named, agents.known, agents.startable, agents.used, agents.workflows, agents.unverified, agents.budget),
-    agents.uncounted,
+    *(agents.uncounted, agents.elsewhere),
     *(paths.read_kinds, paths.beneath, paths.protecting, paths.reads_there, paths.topics_there, paths.writes_apart),
     *(paths.edits_fit, paths.protected_apart),
     content.no_secrets,

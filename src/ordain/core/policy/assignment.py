@@ -24,7 +24,7 @@ from ordain.core.policy.agent import (
     tasks_of,
 )
 from ordain.core.policy.scope import offered, unforeseen
-from ordain.core.policy.settings import Limits, Settings, candidates
+from ordain.core.policy.settings import Limits, Settings, arbiter_of, candidates
 
 # --- Assignment ------------------------------------------------------------------------------------------------------
 
@@ -61,6 +61,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it is a program whose login there it has besides."""
     arbiter: str = ""
     """Who chooses the agent when the task begins, where that is left to one; `agent` is it otherwise."""
+    arbiter_runner: str = ""
+    """What is asked: a model, and where, or what is started."""
     among: tuple[str, ...] = ()
     """Among whom, each with what performs its tasks."""
     address: str = ""
@@ -99,6 +101,7 @@ def assignments(
             files=agent.files if agent is not None else (),
             login=agent is not None and agent.preset is not None,
             arbiter=settings.arbiter if open_to else "",
+            arbiter_runner=_arbiter_words(settings, agents) if open_to else "",
             among=tuple(f"{name}: {runner_words(one)}" for name, one in open_to.items()),
             address=agent.base_url if agent is not None else "",
             key_env=agent.key_env if agent is not None else "",
@@ -113,6 +116,11 @@ def _among(settings: Settings | Limits, agents: Mapping[str, Agent]) -> Mapping[
     if isinstance(settings, Limits):
         return {name: agents[name] for name in settings.among if name in agents}
     return {name: agents[name] for name in candidates(agents, settings, settings.tier)}
+
+
+def _arbiter_words(settings: Settings | Limits, agents: Mapping[str, Agent]) -> str:
+    judge = agents.get(settings.arbiter) if isinstance(settings, Limits) else arbiter_of(settings)
+    return runner_words(judge) if judge is not None else ""
 
 
 def _model_named(model: str | None, agent: Agent | None) -> str | None:

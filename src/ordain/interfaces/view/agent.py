@@ -24,8 +24,9 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
         return
     yield f"       Agent:      {visible(task.agent)}, because {task.why}"
     if task.arbiter:
-        asked = f"{task.arbiter} is asked when it begins and may choose another: {'; '.join(task.among)}"
+        asked = f"{task.arbiter} ({task.arbiter_runner}), which is asked when the task begins and may choose another"
         yield f"       Chosen by:  {style.warn(visible(asked))}"
+        yield f"       Among:      {visible('; '.join(task.among))}"
     if not task.runner:
         yield f"       It is:      {style.bad('not there')}"
         return
@@ -60,6 +61,11 @@ def summary_lines(tasks: Iterable[Assignment], tier: int, style: Style) -> Itera
     agents: dict[str, list[Assignment]] = {}
     for one in tasks:
         agents.setdefault(one.agent, []).append(one)
+    asked = sorted(
+        {f"{one.arbiter} ({one.arbiter_runner})" for given in agents.values() for one in given if one.arbiter}
+    )
+    for words in asked:
+        yield f"    asks {visible(words)} who does each task that is left to it, with all that the run shows of it"
     for name, given in agents.items():
         count = f"{len(given)} task{'s' * (len(given) != 1)}"
         if not name or not given[0].runner:
