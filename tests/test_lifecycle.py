@@ -856,3 +856,34 @@ def test_agents_propose_so_many_plans_an_hour_although_they_take_them_back():
     do(proposals.prepare(markdown("e"), "e.plan.md", KIM))
     life.clock.advance(3_600_001)
     do(proposals.prepare(markdown("f"), "f.plan.md", ROBOT))
+
+
+# --- Put away --------------------------------------------------------------------------------------------------------
+
+
+def test_plans_that_ended_long_ago_are_archived_and_announced_and_nothing_is_deleted() -> None:
+    life = Scenario(step("a")).approve().run()
+    run, old = life.run_id(), life.plan_id
+
+    def prepared(name: str) -> list[str]:
+        made = asyncio.run(life.app.plans.prepare_plan(plan(step(name), title=name), KIM))
+        return [one.detail for one in made.review.notices if one.code == "W_PLANS_ARCHIVED"]
+
+    life.clock.advance(29 * DAY)
+    assert prepared("early") == []
+    life.clock.advance(2 * DAY)
+    (told,) = prepared("late")
+    assert life.app.plans.stored(str(old)).plan.title in told
+    assert life.app.plans.plan_line(str(old)).status == "archived"
+    assert life.app.runs.run(str(run)).status == "completed", "its run is where it was"
+    assert prepared("same-day") == []
+    again = asyncio.run(life.app.plans.prepare_plan(life.app.plans.stored(str(old)).plan, KIM))
+    assert again.review.status == "proposed"
+
+
+def test_what_somebody_may_still_decide_is_never_archived() -> None:
+    life = Scenario(step("a")).prepare()
+    asyncio.run(life.app.plans.reject(str(life.plan_id), KIM, "Not like this."))
+    life.clock.advance(400 * DAY)
+    asyncio.run(life.app.plans.prepare_plan(plan(step("b"), title="b"), KIM))
+    assert life.app.plans.plan_line(str(life.plan_id)).status == "rejected"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Prepared
 from ordain.core.run.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
 from ordain.core.run.origin import PlanOrigin
-from ordain.core.text.limit import HOUR_MS
+from ordain.core.text.limit import DAY_MS, HOUR_MS
 from ordain.core.text.problem import Place, Problem, Refused, Severity, closest, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.document import Document
@@ -61,6 +62,8 @@ _REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, 
 _PUT_AWAY = (Stage.CANCELLED, Stage.ARCHIVED)
 """Where it makes one as well if the plan was rejected: putting it away does not undo what was said."""
 ARCHIVE = ".ordain/archive"
+ARCHIVED_AT_ONCE = 100
+"""How many plans that ended long ago are archived at a time."""
 PER_HOUR = 200
 """How many plans an agent can propose within an hour."""
 REVISIONS_MAX = 100
@@ -203,6 +206,7 @@ class Proposals:
         reason = here.redactor().text(succession.reason.strip()) if succession is not None else ""
         # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
         stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
+        notices += await self._put_away_ended(by, settings, but=stream)
         expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ports.ids.mint("PREP-")
 
         alike = self._rejected_alike(plan, by, stream) if not by.person else ()
@@ -422,6 +426,38 @@ class Proposals:
                 self.write_copy(summary.stream, state)
         return count
 
+    # --- Archive ---------------------------------------------------------------------------------------------------
+
+    async def _put_away_ended(self, by: Principal, settings: Settings, *, but: str) -> tuple[Problem, ...]:
+        """Archive the plans that ended long ago, and say which. It is looked for them once a day, when the first new
+        plan of the day is prepared: there may be very many."""
+        here, now = self._here, self._here.now()
+        if any(one.state.opened_at // DAY_MS == now // DAY_MS for one in here.ledger.plans(newest=1)):
+            return ()
+        then = now - settings.archive_after_ms
+        ended = (one for one in here.ledger.plans() if one.stream != but and _ended_by(one.state, then))
+        put_away: list[PlanState] = []
+        for summary in islice(ended, ARCHIVED_AT_ONCE):
+
+            def archived(state: PlanState, seen: PlanState = summary.state) -> PlanArchived:
+                if (state.plan_id, state.stage, state.changed_at) != (seen.plan_id, seen.stage, seen.changed_at):
+                    raise refuse("E_PLAN_STAGE", "Somebody did something with it meanwhile.")
+                return PlanArchived(by=by)
+
+            with suppress(Refused):
+                state = await here.records.decide(summary.stream, archived, now)
+                self.write_copy(summary.stream, state)
+                put_away.append(state)
+        if not put_away:
+            return ()
+        titles = ", ".join(f"`{one.title}`" for one in put_away[:3])
+        more = f" and {len(put_away) - 3:,} more" if len(put_away) > 3 else ""
+        command = "ordain list --status archived"
+        here.notify("archived", title=f"{titles}{more}", command=command)
+        detail = f"Archived, because they ended long ago (`[plans] archive_after`): {titles}{more}."
+        hint = "Nothing is deleted: their runs and outputs are where they were."
+        return (Problem(code="W_PLANS_ARCHIVED", detail=detail, hints=(hint,), command=command),)
+
     # --- Our own copies --------------------------------------------------------------------------------------------
 
     def write_copy(self, stream: str, state: PlanState) -> None:
@@ -471,6 +507,11 @@ class Proposals:
     def _copy_path(self, stream: str) -> str:
         folder = PurePosixPath(self._here.snapshot.settings.documents)
         return str(folder / f"{lineage_id(stream)}.plan.md")
+
+
+def _ended_by(state: PlanState, then: int) -> bool:
+    """Whether a plan had come to its end by this instant, and nobody has anything left to do with it."""
+    return not state.open and state.stage is not Stage.ARCHIVED and not state.permissions and state.changed_at <= then
 
 
 async def expire(here: Surroundings, stream: str) -> PlanState | None:

@@ -325,6 +325,7 @@ _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str,
 _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "plans": {
         "propose_ttl": ("propose_ttl_ms", read_milliseconds),
+        "archive_after": ("archive_after_ms", read_milliseconds),
         "max_rejections": ("max_rejections", read_count),
         "max_replans": ("max_replans", read_tries),
         "max_pending": ("max_pending", read_count),

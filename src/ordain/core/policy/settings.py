@@ -93,6 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     propose_ttl_ms: int = 7 * DAY_MS
     """A prepared plan nobody started expires."""
+    archive_after_ms: int = 30 * DAY_MS
+    """A plan that ended so long ago is archived."""
     max_rejections: int = 3
     """After so many rejections a plan needs a person's own revision."""
     max_replans: int = 3
