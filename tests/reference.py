@@ -160,6 +160,8 @@ class Standing:
     families: dict[StepId, Family] = field(default_factory=dict)
     may_keep: set[StepId] = field(default_factory=set)
     """Steps that passed in the run before and that are looked at before they are run again."""
+    unfolds_again: dict[StepId, str] = field(default_factory=dict)
+    """Those that some of these are part of, with the seal of their items then."""
 
     def __post_init__(self) -> None:
         self.steps = {step.id: Stand() for step in self.plan.steps}
@@ -377,14 +379,24 @@ class Standing:
                 family.held = family.held[room:]
 
     def run_again(self, name: StepId) -> None:
-        """What comes after a step that is run again is not kept; but a lock is the same lock again."""
-        todo, seen = [name], set[StepId]()
+        """What comes after a step that is run again is not kept, nor what is inside of that; but a lock is the same
+        lock again. What a step is part of is run again with it, and the rest of that may be kept."""
+        todo, seen, after = [name], set[StepId](), set[StepId]()
         while todo:
             one = todo.pop()
             if one not in seen and not isinstance(self.step(one).action, AcquireLock | ReleaseLock):
                 seen.add(one)
-                todo += [other for other in self.steps if one in self.needs(other)]
+                following = [other for other in self.steps if one in self.needs(other)]
+                todo += following
+                after.update(following)
+                if self.unfolds_again and one in self.came:
+                    todo.append(self.came[one].parent)
         self.may_keep -= seen
+        for one in after:
+            self.keep_nothing_in(one)
+
+    def keep_nothing_in(self, name: StepId) -> None:
+        self.may_keep = {one for one in self.may_keep if one[: len(name) + 1] not in (f"{name}/", f"{name}[")}
 
 
 def standing(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> Standing:
@@ -398,8 +410,8 @@ def standing(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> Standin
 def _note(run: Standing, event: RunEvent) -> None:
     one = run.steps[event.step] if hasattr(event, "step") else Stand()
     match event:
-        case RunOpened(limits=limits, may_keep=may_keep):
-            run.limits, run.may_keep = limits, set(may_keep)
+        case RunOpened(limits=limits, may_keep=may_keep, unfolds_again=unfolds_again):
+            run.limits, run.may_keep, run.unfolds_again = limits, set(may_keep), dict(unfolds_again)
         case StepKept(step=name):
             one.state = "passed"
             run.may_keep.discard(name)
@@ -416,7 +428,9 @@ def _note(run: Standing, event: RunEvent) -> None:
                 run.items(name, count)
             else:
                 run.nested(name)
-            run.run_again(name)
+            if run.unfolds_again.get(name) != event.items_seal:
+                run.keep_nothing_in(name)
+                run.run_again(name)
         case AttemptStarted(step=name):
             one.state, one.attempts, one.not_before = "running", one.attempts + 1, None
             one.kept, one.seen, one.tampered, one.fell_back = False, None, False, False
@@ -603,7 +617,7 @@ def _check_step_event(
         case WorkClaimed():
             assert one.state == "running" and one.offered and not one.claimed and not run.persons(event.step)
         case StepKept(evidence=evidence) | StepNotKept(evidence=evidence):
-            assert one.state == "pending" and step.id in run.may_keep and not run.unmet(step.id)
+            assert one.state == "pending" and event.step in run.may_keep and not run.unmet(event.step)
             held = evidence is not None and evidence.verdict == "held"
             assert held == (isinstance(event, StepKept) and check_of(step) is not None)
         case AttemptEnded(outcome=outcome, to=to):

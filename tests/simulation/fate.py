@@ -128,6 +128,8 @@ class Person(StrEnum):
 
 
 PEOPLE = {Person.ANSWERS: 40, Person.WAITS: 8, Person.CANCELS: 6, Person.GIVES_UP: 2, Person.PAUSES: 3}
+HEIRS = {None: 9, "as it is": 2, "with a check less": 1, "with a step more": 1}
+"""Whether a run that waits or has ended is gone on with by another plan, and by which."""
 RERUNS = {None: 8, "": 1, "s0": 1, "s1": 1}
 """Whether the run is done again when it has ended, and from which step on."""
 ANSWERS = {"abort": 1, "happened": 10, "did-not": 10, "retry": 6, "skip": 4, "pass": 2}

@@ -15,12 +15,15 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from msgspec.structs import replace
+
 from tests.reference import check_history, standing
 from tests.scenario import KIM, OpenSandbox, check_evidence, twin_ports
 from tests.simulation.fate import (
     AGENTS,
     ANSWERS,
     DAY,
+    HEIRS,
     JUMPS_MS,
     LOCK,
     PAUSES_MS,
@@ -63,21 +66,26 @@ from tests.words import (
     Instant,
     LockReleased,
     LockTaken,
+    Plan,
     PlanId,
     PreconditionBroken,
     Proposals,
     Records,
     Refused,
+    RunCommand,
     RunEvent,
     RunFinished,
     RunReport,
     RunState,
+    Step,
     StepApprovalAsked,
     StepId,
     StepUnfolded,
     ToolResult,
     WallClock,
     all_steps,
+    canonical_bytes,
+    plan_id,
     replay,
     stream_of,
 )
@@ -131,12 +139,12 @@ class Life:
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
-        self.plan = draw_plan(self.random, tasks=self.seed % 4 == 3)
+        plan = draw_plan(self.random, tasks=self.seed % 4 == 3)
         checked = self.seed % 7 == 2
         """Whether steps have checks that are asked in doubt; most of these lives are at a tier that holds them."""
         if checked:
-            self.plan = with_checks(self.random, self.plan, tier=self.random.choice([1, 1, 1, None]))
-        self.world = World(self.plan, self.random)
+            plan = with_checks(self.random, plan, tier=self.random.choice([1, 1, 1, None]))
+        self.world = World(plan, self.random)
         self.ledger = SimulatedLedger(self.world)
         self.toolbox = SimulatedToolbox(self.world, checked=checked)
         for step in all_steps(self.plan):
@@ -150,10 +158,17 @@ class Life:
         """How often people have a step tried again."""
         self.again = False
         """Whether it was done again already."""
+        self.gone_on = False
+        """Whether another plan was proposed to go on with it."""
         self.outsiders: list[asyncio.Task[Any]] = []
         self.frozen: Frozen | None = None
         self.live_state: RunState | None = None
         self.plan_id: PlanId | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the newest run."""
+        return self.world.plan
 
     # --- A whole life ----------------------------------------------------------------------------------------------
 
@@ -170,7 +185,7 @@ class Life:
                 report = self._report()
                 if report is None:
                     self._carry_out(lambda app: app.runs.commit(str(self.plan_id), KIM))
-                elif report.status in ENDED and self._rerun(report):
+                elif self._go_on_by_another_plan(report) or (report.status in ENDED and self._rerun(report)):
                     pass
                 elif report.status in ENDED:
                     break
@@ -191,6 +206,8 @@ class Life:
     def _rerun(self, report: RunReport) -> bool:
         """Do an ended run again, once and seldom; whether it was begun."""
         again_from = self._draw(RERUNS)
+        if self.world.heir is not None:
+            return False
         if self.again or again_from is None or again_from not in ("", *(step.id for step in self.plan.steps)):
             return False
         self.again = True
@@ -202,6 +219,44 @@ class Life:
             return False
         self.counted["rerun"] += 1
         self._carry_out(lambda app: app.runs.rerun(report.run_id, KIM, again_from=again_from or None))
+        return True
+
+    def _go_on_by_another_plan(self, report: RunReport) -> bool:
+        """Propose, approve and start a successor, once and seldom; whether that was tried. It may be killed anywhere:
+        then the run stands as it did, or the successor has begun."""
+        if not self.gone_on:
+            change = self._draw(HEIRS)
+            if change is None or report.status not in (*ENDED, "waiting", "stopped", "paused"):
+                return False
+            self.gone_on = True
+            heir = _heir(self.plan, change, self.random)
+            self._thaw()
+            try:
+                prepared = self._run(lambda app: app.plans.succeed(report.run_id, KIM, canonical_bytes(heir)))
+            except Refused as refused:
+                self.counted[f"successor: {refused.problems[0].code}"] += 1
+                return False
+            self.world.heir = prepared.review.plan
+        if self.world.heir is None or self.random.random() < 0.3:
+            return False
+        identity, shadow = str(plan_id(self.world.heir)), self.world.shadow
+        assert shadow is not None
+        self.world.tell("--- somebody has another plan go on with it")
+        try:
+            self._run(lambda app: app.approvals.approve(identity, KIM))
+            self._run(lambda app: app.runs.check_startable(identity, KIM))
+        except Refused as refused:
+            code = refused.problems[0].code
+            self.counted[f"successor: {code}"] += 1
+            assert code in ("E_SUCCESSOR_DOUBT", "E_PLAN_EXPIRED", "E_PLAN_STALE_BASE"), code
+            return False
+        self.counted["successor"] += 1
+        self._carry_out(lambda app: app.runs.commit(identity, KIM))
+        if self.world.heir is None:  # it has begun, so what it goes on with has ended, and only that way
+            former = Records(self.ledger).run(shadow.run_id)[0]
+            assert former.finished and self.world.shadow is not None
+            assert self.world.shadow.continues == shadow.run_id
+            self.counted["replaced"] += former.status == "replaced"
         return True
 
     def _someone_goes_on(self, report: RunReport) -> None:
@@ -513,6 +568,17 @@ class Life:
         # Of the stranger nothing is known but what it did with the lock.
         findings = [one for one in self.new_app().audits.verify().findings if STRANGER not in one.sentence]
         assert not findings, findings
+
+
+def _heir(plan: Plan, change: str, random: Random) -> Plan:
+    """Another plan that could go on with a run of this one."""
+    steps = list(plan.steps)
+    place = random.randrange(len(steps))
+    if change == "with a check less" and steps[place].proof is None:
+        steps[place] = replace(steps[place], verification=None)
+    elif change == "with a step more":
+        steps.append(Step(id=StepId("more"), description="more", action=RunCommand(command="do more"), needs=()))
+    return replace(plan, title=f"{plan.title}, again", steps=tuple(steps))
 
 
 def live(seed: int) -> Life:

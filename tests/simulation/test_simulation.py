@@ -56,6 +56,7 @@ def test_lives_are_not_idle():
     assert counted["answered happened"] and counted["answered did-not"] and counted["answered skip"]
     assert any(what.startswith("thawed") for what in counted)
     assert counted["waited for a lock"] >= 5
+    assert counted["successor"] >= 30 and counted["replaced"] >= 15
     assert counted["unfolded: items"] >= 20 and counted["unfolded: nested"] >= 20 and counted["FallbackEnded"] >= 10
     assert counted["answered done"] >= 5 and counted["answered cannot"] and counted["F_AGENT_CANNOT"]
     assert counted["ConditionFalse"] and counted["PreconditionBroken"] and counted["StepApprovalAsked"]

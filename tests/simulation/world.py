@@ -57,6 +57,7 @@ from tests.words import (
     check_of,
     effect_class,
     looks_first,
+    plan_id,
     refuse,
 )
 
@@ -161,8 +162,12 @@ class World:
     """How often each attempt of each step had its effect."""
     past: set[StepId] = field(default_factory=set)
     """The steps that had their effect in an earlier run."""
+    said: set[StepId] = field(default_factory=set)
+    """The steps of which a person said that they are done."""
     spoilers: set[tuple[StepId, int]] = field(default_factory=set)
     """The attempts that changed a protected file."""
+    heir: Plan | None = None
+    """The plan that is proposed to go on with the run."""
     shadow: RunState | None = None
     """What is durable, folded as it is written."""
     keys: dict[str, StepId] = field(default_factory=dict)
@@ -324,8 +329,11 @@ class World:
                 done = self._did(name, None) or self.is_done(name)
                 self.check(done, f"{name} passed, and never did anything")
                 self.check((name, attempt) not in self.spoilers, f"{name} passed and spoilt a protected file")
-            case StepKept(step=name):
-                self.check(self._did(name, None), f"{name} was kept, and never did anything")
+            case StepKept(step=name, word=word):
+                said = bool(word) or name in self.said
+                self.check(said or self._did(name, None), f"{name} was kept, and never did anything")
+            case DecisionGiven(step=name, to=StepState.PASSED):
+                self.said.add(name)
             case DoubtFound(step=name):
                 runs = [one.mark for one in self.processes if one.step == name]
                 self.check(not runs, f"{name} is found in doubt while it runs")
@@ -411,6 +419,8 @@ class SimulatedLedger(MemoryLedger):
         for one in recorded:
             if one.stream.startswith("run/"):
                 if isinstance(one.event, RunOpened):
+                    if world.heir is not None and plan_id(world.heir) == one.event.plan_id:
+                        world.plan, world.heir = world.heir, None
                     world.new_run()
                 world.note(one, one.event)  # type: ignore[arg-type]
         world.boundary()
@@ -514,7 +524,7 @@ class SimulatedToolbox(ScriptedToolbox):
             request = replaced(BUILT_IN["http_request"], happened="happened truthful", happened_final=True)
             self.tools = {**self.tools, request.name: request}
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+    async def call(self, tool: str, args: Mapping[str, Any], key: str, **around: Any) -> ToolResult:
         world = self.world
         world.boundary()
         step = world.keys.get(key)
