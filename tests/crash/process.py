@@ -257,6 +257,9 @@ async def _verb(request: dict[str, Any]) -> dict[str, Any]:
             case "approve", [plan]:
                 await app.approvals.approve(plan, KIM, app.plans.review(plan))
                 return {"status": 0}
+            case "succeed", [run, document]:
+                await app.plans.succeed(run, KIM, document.encode())
+                return {"status": 0}
             case "commit", [plan]:
                 return run_told(await _carried_out(app, app.runs.commit(plan, KIM)))
             case "resume", [run]:
