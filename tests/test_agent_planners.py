@@ -15,7 +15,7 @@ import pytest
 from ordain import Cannot, Work
 from tests.programs import need, set_programs
 from tests.rows import each
-from tests.words import App, Channel, Planner, PlanRequest, Principal, Refused, answer_in, open_at_terminal
+from tests.words import AgentBegun, App, Channel, Planner, PlanRequest, Principal, Refused, answer_in, open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 AGENT = Path(__file__).parent / "step_agent.py"
@@ -46,9 +46,16 @@ class Site:
         asyncio.run(app.approvals.trust(app.approvals.configuration()[1], KIM))
         return app
 
-    def plan(self, app: App, goal: str = "Raise the version", *, unenforced: bool = True) -> Any:
+    def plan(
+        self,
+        app: App,
+        goal: str = "Raise the version",
+        *,
+        unenforced: bool = True,
+        tell: Callable[[Any], None] = lambda news: None,
+    ) -> Any:
         request = PlanRequest(goal=goal, unenforced=unenforced)
-        return asyncio.run(Planner(app).plan(request, KIM))
+        return asyncio.run(Planner(app).plan(request, KIM, tell=tell))
 
     def planned(self, script: str, goal: str = "Raise the version", *, unenforced: bool = True, more: str = "") -> Any:
         app = self.opened(f"command = {json.dumps(['sh', '-c', script])}\n{more}")
@@ -119,7 +126,10 @@ def test_without_a_sandbox_it_is_not_started_unless_a_person_says_so(site: Site)
 
 
 def test_a_planner_that_repeats_itself_is_stopped(site: Site) -> None:
-    planned = site.planned(says(BAD))
+    app, told = site.opened(f"command = {json.dumps(['sh', '-c', says(BAD)])}"), []
+    planned = site.plan(app, tell=told.append)
+    begun = [(one.name, one.number, one.held) for one in told if isinstance(one, AgentBegun)]
+    assert begun == [("coder", 1, False), ("coder", 2, False)]
     assert (planned.rounds, planned.stopped, planned.prepared) == (2, "repeated", None)
     assert [one.code for one in planned.left] == ["E_TOOL_UNKNOWN"]
 

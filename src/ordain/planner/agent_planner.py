@@ -28,7 +28,7 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.core.text.schema import Matches
 from ordain.engine.dialogue import Perform, checked
 from ordain.engine.perform.effects import how_it_ended
-from ordain.planner.loop import CALLS_MAX, FINAL, NUDGES_MAX, Drafted, DraftEnd, FinalCalls, TellPlanner
+from ordain.planner.loop import CALLS_MAX, FINAL, NUDGES_MAX, AgentBegun, Drafted, DraftEnd, FinalCalls, TellPlanner
 from ordain.planner.rounds import Rounds
 from ordain.ports.agent import Said
 from ordain.ports.model import ModelUsage, ToolSpec, ToolUse
@@ -160,6 +160,7 @@ async def draft_by_agent(
 
     while True:
         door = PlannerDoor(specs, read, handing_in)
+        tell(AgentBegun(name=who.words, number=starts + 1, held=who.tier > 0))
         finished, said = await _started(here, who, told, more, door)
         starts, calls = starts + 1, calls + door.calls
         used = _usage(sound_usage(said.used) or read_usage(finished.reported)[0])

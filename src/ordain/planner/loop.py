@@ -72,7 +72,16 @@ class LookedAt(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool = False
 
 
-PlannerNews = ModelNews | SentBack | LookedAt
+class AgentBegun(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that plans was started, the first time or anew."""
+
+    name: str
+    number: int
+    held: bool
+    """Whether a sandbox keeps it from writing."""
+
+
+PlannerNews = ModelNews | SentBack | LookedAt | AgentBegun
 TellPlanner = Callable[[PlannerNews], None]
 
 _TEXT = {"type": "string"}

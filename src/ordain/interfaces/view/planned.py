@@ -12,7 +12,7 @@ from ordain.core.text.problem import Problem
 from ordain.interfaces.view.origin import rounds_words
 from ordain.interfaces.view.report import PreparedResult, prepared_result
 from ordain.interfaces.view.text import visible
-from ordain.planner.loop import DraftEnd, LookedAt, PlannerNews, SentBack
+from ordain.planner.loop import AgentBegun, DraftEnd, LookedAt, PlannerNews, SentBack
 from ordain.planner.outcome import Planned
 from ordain.ports.model import RequestFailed, TextCame
 
@@ -119,6 +119,11 @@ class PlanningProgress:
                 self.end()
                 refused = " (refused)" if news.refused else ""
                 self._show(f"→ {visible(self._clean(f'{news.tool} {news.subject}'.strip()))}{refused}")
+            case AgentBegun():
+                self.end()
+                held = "reads only, in the sandbox" if news.held else "with nothing that keeps it from writing"
+                again = f", start {news.number}" if news.number > 1 else ""
+                self._show(f"→ {visible(news.name)} plans{again}: {held}")
             case SentBack():
                 self.end()
                 wrong = f"{news.wrong} problem{'s' * (news.wrong != 1)}"
