@@ -326,6 +326,15 @@ def test_the_review_shows_the_lines_that_changed_since_the_approved_and_the_reje
     assert added["step"]["action"]["command"] == "echo 3 >> effects"
 
 
+def test_so_does_the_review_of_what_a_person_prepares_anew_after_a_rejection(workspace: Workspace):
+    first = workspace.prepared("small.plan.md")
+    assert workspace.ordain("reject", first, "-m", "Write three.").status == FINE
+    workspace.write("small.plan.md", SMALL.replace("echo two", "echo 3"))
+    shown = workspace.ordain("prepare", "small.plan.md").out
+    changed = shown[shown.index("was rejected last") :]
+    assert "Write three." in shown and "echo two" in changed and "echo 3" in changed
+
+
 def test_a_document_that_was_just_prepared_is_compared_with_the_version_before(workspace: Workspace):
     workspace.prepared("small.plan.md")
     assert "Nothing changed" in workspace.ordain("diff", "small.plan.md").out

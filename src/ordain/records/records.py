@@ -124,7 +124,7 @@ class Records:
         found = [
             (one.at, where, one.plan_id)
             for where, state in self._states(stream, document).items()
-            for one in state.rejections
+            for one in (*state.rejections, *((state.last_rejection,) if state.last_rejection is not None else ()))
             if one.plan_id != besides
         ]
         return max(found, default=None)

@@ -35,7 +35,7 @@ UNBOUND = {
     "changing": "files that somebody is writing",
 }
 """What `ports.Workspace.contents` says of what cannot be bound, and the words for a person."""
-_MAY_CHANGE = "checked at the start only, for steps before may change them"
+_MAY_CHANGE = "checked at the start only, as earlier steps may change them"
 _DYNAMIC = "words that are only known when they run"
 _MOVED = "relative paths after a change of directory"
 _SOURCED = "relative paths after a sourced file, which may change the directory"
