@@ -36,12 +36,12 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
         about.append(f"{question.behind} step{'s' * (question.behind != 1)} cannot begin before")
     if about:
         yield f"  {style.dim(', '.join(about))}"
-    if question.detail:
+    tried = list(_try_lines(question)) if question.kind != "ask" or len(question.tries) > 1 else []
+    if question.detail and question.detail not in "".join(tried[-1:]):  # said once is enough
         yield f"  {visible(question.detail)}"
     if question.form is not None:
         yield from (f"  {visible(line)}" for line in form_lines(question.form))
-    if question.kind != "ask" or len(question.tries) > 1:
-        yield from _try_lines(question)
+    yield from tried
     yield from seen_lines(question)
     if question.kind != "ask" and question.policy is not None:
         yield f"  On failure: {visible(write_failure(question.policy))}"
