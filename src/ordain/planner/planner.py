@@ -248,7 +248,7 @@ class Planner:
             found, problems = self._app.plans.judge(document.encode("utf-8", "surrogatepass"))
             plan = found.plan
             if plan is not None:
-                problems += size_problems(plan)
+                problems += size_problems(plan, found.places)
             if plan is not None and plan_id(plan) == rejected:
                 problems += (Problem(code="E_PLAN_REJECTED", detail="This is the rejected plan itself, unchanged."),)
             return JudgedDraft(problems=problems, plan=plan)

@@ -55,15 +55,16 @@ def is_wrong(problem: Problem) -> bool:
     return problem.severity is not Severity.WARNING or problem.code in COUNTED
 
 
-def size_problems(plan: Plan) -> tuple[Problem, ...]:
-    """What is wrong with the number of a plan's steps, where a planner wrote it."""
+def size_problems(plan: Plan, places: Mapping[str, Place]) -> tuple[Problem, ...]:
+    """What is wrong with the number of a plan's steps, where a planner wrote it; `places` says where they stand."""
     count = len(plan.steps)
     if count <= STEPS_MANY:
         return ()
     code = "E_PLANNER_SIZE" if count > STEPS_MAX else "W_PLANNER_SIZE"
     detail = f"The plan has {count} steps; a plan that people read has at most {STEPS_MANY}, and none over {STEPS_MAX}."
     hint = "Do what belongs together in one step, and everything of the same shape in one."
-    return (Problem(code=code, detail=detail, hints=(hint,)),)
+    where = places.get(plan.steps[min(count, STEPS_MAX) - 1].id)
+    return (Problem(code=code, detail=detail, where=where, hints=(hint,)),)
 
 
 class RoundsEnd(StrEnum):

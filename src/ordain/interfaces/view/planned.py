@@ -16,6 +16,8 @@ from ordain.planner.loop import AgentBegun, DraftEnd, LookedAt, PlannerNews, Sen
 from ordain.planner.outcome import Planned
 from ordain.ports.model import RequestFailed, TextCame
 
+NAMED_MAX = 10
+"""How many steps are named in a line."""
 PlannedStatus = Literal["proposed", "asked", "gave_up", "unfinished", "no_plan"]
 
 
@@ -89,7 +91,8 @@ def planned_lines(planned: Planned) -> Iterator[str]:
     rounds = rounds_words(planned.rounds, planned.first_wrong)
     yield f"{rounds[0].upper()}{rounds[1:]}; {planned.usage.tokens:,} tokens{cost}."
     if planned.unverified:
-        count, named = len(planned.unverified), ", ".join(map(visible, planned.unverified))
+        count = len(planned.unverified)
+        named = ", ".join(map(visible, planned.unverified[:NAMED_MAX])) + (" …" if count > NAMED_MAX else "")
         steps = "1 step changes" if count == 1 else f"{count} steps change"
         yield f"{steps} something, and no contract proves it: {named}."
 
