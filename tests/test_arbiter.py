@@ -139,6 +139,8 @@ def test_an_approver_sees_among_whom_and_is_bound_to_all_of_them(workspace: Path
             "writer",
             "tester",
         ]
+        bound = {f"agent:{name}" for name in ("coder", "writer", "tester", "judge")}
+        assert bound <= review.base.definitions.keys()
         lines = "\n".join(review_lines(review, Style(False)))
         assert "Chosen by:  judge (bash -c" in lines and "Among:      coder: bash" in lines
         await app.approvals.approve(review.plan_id, KIM)

@@ -19,7 +19,7 @@ from tests.model_wire import EVENTS, Answer, Asked, WireServer, answering
 from tests.patience import PATIENCE_S, eventually, eventually_in_loop, hang_guard
 from tests.programs import need
 from tests.task_runs import KIM, Carried, carried_out, task, trusting
-from tests.words import Refused, Style, mark_of, open_at_terminal, review_lines
+from tests.words import AttemptOutput, Refused, Style, mark_of, open_at_terminal, review_lines
 
 KEY = "sk-of-a-test-0123456789"
 PROVIDERS = ("anthropic", "openai", "openai-chat")
@@ -239,6 +239,37 @@ def test_a_server_that_wants_a_pause_gets_it_and_the_transcript_tells_of_it(work
     assert KEY not in msgspec.json.encode(found).decode()
 
 
+# --- While it works --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow("a second passes before anybody looks what was said")
+def test_what_it_says_and_which_requests_failed_is_told_while_it_works(workspace: Path) -> None:
+    held = threading.Event()
+    busy = Answer(status=503, headers={"retry-after-ms": "1"}, body=b'{"error": {"message": "busy"}}')
+    said = CHAT.calls(("list_files", {"path": "."}))
+    script = [busy, said, Answer(EVENTS["openai-chat"](f"I see {KEY} there.")[:-3], held_after=held), CHAT.says()]
+    told: list[str] = []
+
+    def observe(one: Any) -> None:
+        if isinstance(one, AttemptOutput):
+            told.append(one.tail)
+            if "there." in one.tail:
+                held.set()
+
+    async def life(server: WireServer) -> None:
+        plan_id = await approved(workspace, settings(server), {"id": "s1", **task()})
+        app = open_at_terminal(workspace, exact=True)
+        await app.runs.commit(plan_id, KIM, observe)
+        await app.close()
+
+    with answering(*script) as server:
+        asyncio.run(life(server))
+    last = told[-1]
+    assert "[The request failed: HTTP 503: busy; it is tried again after 0.001 s]" in last
+    assert "→ list_files" in last and "I see [redacted MY_MODEL] there." in last
+    assert KEY not in "".join(told)
+
+
 # --- What is kept ----------------------------------------------------------------------------------------------------
 
 
@@ -342,10 +373,10 @@ def slow_task() -> dict[str, Any]:
     return {"id": "s1", **task(contract="test -e ended", timeout_ms=600_000), "action": given}
 
 
-async def approved(workspace: Path, config: str) -> str:
+async def approved(workspace: Path, config: str, step: dict[str, Any] | None = None) -> str:
     await trusting(workspace, config)
     app = open_at_terminal(workspace, exact=True)
-    plan = {"title": "T", "steps": [slow_task()]}
+    plan = {"title": "T", "steps": [step or slow_task()]}
     review = (await app.plans.prepare(msgspec.json.encode(plan), None, KIM)).review
     await app.approvals.approve(review.plan_id, KIM)
     await app.close()

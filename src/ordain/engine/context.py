@@ -78,6 +78,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     authority: Authority
     secret: Secret
     deadlines: Deadlines
+    spoken: dict[StepId, bytearray]
+    """What models have said so far in attempts that are under way: for whoever watches."""
 
     @property
     def state(self) -> RunState:
@@ -116,6 +118,7 @@ def open_context(
         authority=authority,
         secret=ports.secrets.known(snapshot.settings.secret_env, ())[0].get,
         deadlines=Deadlines(),
+        spoken={},
     )
 
 

@@ -67,6 +67,13 @@ class RunFollower:
         with contextlib.suppress(Exception):
             self.log.write()
 
+    def _written(self, step_id: StepId, mark: str, most: int) -> tuple[bytes, int]:
+        """The end of what an attempt has written so far, or said where it is a model's, and how much that is."""
+        spoken = self._run.spoken.get(step_id)
+        if spoken is None:
+            return self._shell.written(mark, most)
+        return bytes(spoken[-most:]) if most else b"", len(spoken)
+
     def _said(self, step_id: StepId) -> str:
         """How far a call says that it has come that is no command and writes nothing."""
         return self._run.ports.sources.said(self._run.results.key(step_id))
@@ -78,7 +85,7 @@ class RunFollower:
         grown = []
         for step_id in active:
             mark = attempt_mark(self._state, step_id)
-            size = self._shell.written(mark, 0)[1] or len(self._said(step_id))
+            size = self._written(step_id, mark, 0)[1] or len(self._said(step_id))
             seen = self._seen.get(step_id, _NOTHING)
             if size and (seen.mark, seen.size) != (mark, size):
                 grown.append(step_id)
@@ -87,7 +94,7 @@ class RunFollower:
     def _output(self, step_id: StepId) -> AttemptOutput | None:
         """What there is to tell of a step; None where that is nothing new, or it has ended just now."""
         mark = attempt_mark(self._state, step_id)
-        data, size = self._shell.written(mark, self._sink.looks_back)
+        data, size = self._written(step_id, mark, self._sink.looks_back)
         before = self._seen.get(step_id, _NOTHING)
         tail = self._sink.so_far(data, size) if size else self._sink.text(self._said(step_id))
         seen = _SeenOutput(mark, size or len(tail), tail, self._looks)

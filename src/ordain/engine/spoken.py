@@ -40,6 +40,7 @@ from ordain.ports.model import (
     Models,
     ModelUsage,
     RequestFailed,
+    TextCame,
     ToolSpec,
     ToolUse,
     UserText,
@@ -48,6 +49,8 @@ from ordain.records.sink import in_parts
 
 SHOWN_MAX = 8000
 """How many characters of one text are kept in a transcript: what a tool answered can be had again."""
+SHOWN_LIVE_MAX = 4 << 20
+"""How many bytes of what a model says are shown while it works."""
 AGENT_LIMIT = "F_AGENT_LIMIT"
 """The error of an attempt that used up what it had."""
 
@@ -61,6 +64,7 @@ class SpokenTask:
         self._said: list[Message] = []
         self._failures: list[RequestFailed] = []
         self._used = ModelUsage()
+        self._live = bytearray()
 
     async def outcome(self) -> Outcome:
         """Have the model do it, and tell what was seen. A failure is an outcome."""
@@ -72,6 +76,14 @@ class SpokenTask:
             fault = fault or f"its key is to come from the variable {access.key_env}, which is not set"
         if fault is not None or models is None:
             return not_begun(run, f"could not be spoken to: {fault}")
+        run.spoken[self._step.id] = self._live
+        try:
+            return await self._outcome(models, key)
+        finally:
+            run.spoken.pop(self._step.id, None)
+
+    async def _outcome(self, models: Models, key: str) -> Outcome:
+        run = self._run
         clock, started = run.ports.clock, run.ports.clock.now()
         tokens, timeout_ms = tokens_left(run.state, self._step.id, started), self._item.timeout_ms
         text = ""
@@ -108,13 +120,23 @@ class SpokenTask:
 
     async def _perform(self, use: ToolUse) -> Performed:
         calls = self._calls
+        self._show(f"\n→ {use.name}\n")
         answer = await calls.serve(use.name, dict(use.arguments))
         text = "\n\n".join(answer_texts(answer))
         return Performed(text=text, is_error=answer.problem is not None, ends=bool(calls.cannot or calls.lost))
 
     def _tell(self, news: ModelNews) -> None:
-        if isinstance(news, RequestFailed):
-            self._failures.append(news)
+        if isinstance(news, TextCame):
+            self._show(news.text)
+            return
+        self._failures.append(news)
+        then = f"; it is tried again after {news.wait_ms / 1000:g} s" if news.wait_ms is not None else ""
+        self._show(f"\n[The request failed: {news.detail}{then}]\n")
+
+    def _show(self, text: str) -> None:
+        """Let whoever watches the run see this."""
+        if len(self._live) < SHOWN_LIVE_MAX:
+            self._live += text.encode("utf-8", "replace")
 
     def _use(self, usage: ModelUsage) -> None:
         self._used = self._used.plus(usage)
