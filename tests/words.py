@@ -164,7 +164,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.run.event": """
         AnswerSent ApprovalExpired ApprovalGiven ApprovalRevoked ApproverEnrolled ApproverRevoked BudgetReached
         ConfigTrusted Event ExecutorStarted LineageEvent LockEvent LockReleased LockTaken PlanArchived PlanCancelled
-        PlanExpired PlanPrepared PlanRejected ProtectedChanged Recorded RequestRefused RunCancelled RunEnded
+        PlanExpired PlanPrepared PlanRejected ProtectedChanged Recorded ReplanBegun RequestRefused RunCancelled RunEnded
         RunEvent RunFinished RunOpened RunPaused RunStarted SignalGiven SignatureRefused StopAsked TopicPosted
         WorkStopped WorkspaceEvent WorkspaceOpened ids_named to_wire
     """,
@@ -273,6 +273,7 @@ _HOMES: dict[str, str] = {
     "ordain.planner.loop": "AgentBegun DraftEnd draft",
     "ordain.planner.outcome": "PlanRequest Planned notices_of problems_of",
     "ordain.planner.planner": "Planner in_place",
+    "ordain.planner.replan": "ReplanRequest Replanner",
     "ordain.planner.rounds": "COUNTED JudgedDraft Rounds RoundsEnd",
     "ordain.ports.agent": "Invocation Said StepServer",
     "ordain.ports.ledger": "Append Artifact Ledger LedgerAccess Sightings",

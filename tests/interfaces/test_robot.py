@@ -303,6 +303,14 @@ def test_json_fmt(workspace: Workspace):
     refused(workspace.ordain("fmt", "--json", "missing.plan.md"), "E_DOC_NOT_FOUND")
 
 
+def test_json_replan(workspace: Workspace) -> None:
+    workspace.write("fails.plan.md", "# Fails\n\n1. `false`\n")
+    run, _ = workspace.started("fails.plan.md")
+    document = refused(workspace.ordain("replan", "--json", run), "E_PLANNER_NONE")
+    assert document["data"] is None
+    refused(workspace.ordain("replan", "--json", run, "--step", "nope"), "E_STEP_UNKNOWN")
+
+
 def test_json_plan(workspace: Workspace):
     refused(workspace.ordain("plan", "--json", "raise the version"), "E_PLANNER_NONE")
     refused(workspace.ordain("plan", "--json"), "E_PLANNER_GOAL")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ordain.app.audits import Audits
     from ordain.app.beyond import Beyond
     from ordain.app.guard import GuardedCalls
-    from ordain.app.runs import RunVerbs
+    from ordain.app.runs import GoOn, RunVerbs
     from ordain.app.stop import Stops
     from ordain.app.templates import Templates
     from ordain.app.topics import Signals, Topics
@@ -41,13 +41,15 @@ class App:
         reviews, self.refusals = Reviews(here), Refusals(here)
         self._proposals = Proposals(here, reviews)
         self.workspace = WorkspaceView(here)
+        self.go_on: GoOn | None = None
+        """Asks a planner how a run goes on that waits for one, where there are planners."""
         self.plans = PlanVerbs(here, self._proposals, lambda run_id: self._beyond.control.report(run_id), self.refusals)
 
     @cached_property
     def _beyond(self) -> Beyond:
         from ordain.app.beyond import Beyond  # whoever looks at a document starts sooner without
 
-        return Beyond(self.here, self._proposals, self.plans, self.refusals)
+        return Beyond(self.here, self._proposals, self.plans, self.refusals, lambda: self.go_on)
 
     @property
     def approvals(self) -> Approvals:

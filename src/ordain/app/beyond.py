@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ordain.app.answers import Answers
 from ordain.app.approvals import Approvals
 from ordain.app.gate import Gate
@@ -9,7 +11,7 @@ from ordain.app.plans import PlanVerbs
 from ordain.app.proposals import Proposals
 from ordain.app.refusals import Refusals
 from ordain.app.run_control import RunControl
-from ordain.app.runs import RunVerbs
+from ordain.app.runs import GoOn, RunVerbs
 from ordain.app.stop import Stops
 from ordain.app.templates import Templates
 from ordain.app.topics import Signals, Topics
@@ -17,11 +19,18 @@ from ordain.records.surroundings import Surroundings
 
 
 class Beyond:
-    def __init__(self, here: Surroundings, proposals: Proposals, plans: PlanVerbs, refusals: Refusals) -> None:
+    def __init__(
+        self,
+        here: Surroundings,
+        proposals: Proposals,
+        plans: PlanVerbs,
+        refusals: Refusals,
+        go_on: Callable[[], GoOn | None],
+    ) -> None:
         gate = Gate(here)
         self.control = RunControl(here, gate, proposals)
         self.approvals = Approvals(here, gate, plans, refusals)
-        self.runs = RunVerbs(here, self.control, plans, refusals)
+        self.runs = RunVerbs(here, self.control, plans, refusals, go_on)
         self.answers = Answers(here, gate, self.control.report)
         self.signals, self.topics, self.stops = Signals(here), Topics(here), Stops(here)
         self.templates = Templates(here, proposals.reviews)

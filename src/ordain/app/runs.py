@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from ordain.app.plans import PlanVerbs
 from ordain.app.refusals import Refusals
@@ -29,6 +29,8 @@ from ordain.records.records import (
 )
 from ordain.records.surroundings import Surroundings
 
+GoOn = Callable[[RunReport, Sequence[Observer], Waiting | None, Callable[[str], None]], Awaitable[RunReport]]
+"""Asks a planner about a run that waits for one; the run as it stands then, or the one that went on in its place."""
 _NAMED_MAX = 10
 """How many runs are listed where it is not clear which one is meant."""
 
@@ -36,8 +38,17 @@ _NAMED_MAX = 10
 class RunVerbs:
     """The runs of one workspace."""
 
-    def __init__(self, here: Surroundings, control: RunControl, plans: PlanVerbs, refusals: Refusals) -> None:
-        self._here, self._control, self._plans, self._refusals = here, control, plans, refusals
+    def __init__(
+        self,
+        here: Surroundings,
+        control: RunControl,
+        plans: PlanVerbs,
+        refusals: Refusals,
+        go_on: Callable[[], GoOn | None] = lambda: None,
+    ) -> None:
+        self._here, self._control, self._plans, self._refusals, self._go_on = here, control, plans, refusals, go_on
+        self.tell: Callable[[str], None] = lambda words: None
+        """Told what is done about a run beside carrying it out, for somebody who watches."""
 
     @property
     def _records(self) -> Records:
@@ -112,7 +123,8 @@ class RunVerbs:
         apart."""
         async with self._refusals.asked_for("commit", ref, by):
             self._plans.refuse_edited(ref, "commit")
-            return await self._control.commit(ref, by, *observers, waiting=waiting, preparation=preparation)
+            report = await self._control.commit(ref, by, *observers, waiting=waiting, preparation=preparation)
+        return await self._gone_on(report, observers, waiting)
 
     def begun(self, ref: str, preparation: str | None = None) -> RunId | None:
         """The run that a preparation, by default the newest, has started."""
@@ -134,7 +146,8 @@ class RunVerbs:
         """A person's yes to what was shown, spent on the spot."""
         async with self._refusals.recording("approve", shown.plan_id, by):
             work = self._control.approve_and_commit(shown, by, *observers, credential=credential, waiting=waiting)
-            return await work
+            report = await work
+        return await self._gone_on(report, observers, waiting)
 
     async def rerun(
         self,
@@ -149,9 +162,10 @@ class RunVerbs:
         """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now. `shown` is
         what a person has just said yes to: that is recorded and spent in one transaction."""
         async with self._refusals.asked_for("rerun", ref, by):
-            return await self._control.rerun(
+            report = await self._control.rerun(
                 ref, by, *observers, again_from=again_from, waiting=waiting, shown=shown, credential=credential
             )
+        return await self._gone_on(report, observers, waiting)
 
     async def resume(
         self,
@@ -163,9 +177,17 @@ class RunVerbs:
     ) -> RunReport:
         """Go on with a run that stopped: the one named, or the only one that has not ended. With `verify_only` no step
         begins: contracts that are due are run, and that is all."""
-        return await self._control.resume(
+        report = await self._control.resume(
             ref, *observers, waiting=waiting, take_over=take_over, verify_only=verify_only
         )
+        return report if verify_only else await self._gone_on(report, observers, waiting)
+
+    async def _gone_on(self, report: RunReport, observers: Sequence[Observer], waiting: Waiting | None) -> RunReport:
+        """A run as it stands once a planner was asked about it, where its failure policy wants that."""
+        go_on = self._go_on()
+        if go_on is None or report.status != "waiting" or not any(one.wants for one in report.questions):
+            return report
+        return await go_on(report, observers, waiting, self.tell)
 
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended."""

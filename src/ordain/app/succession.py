@@ -136,7 +136,7 @@ def unasked_or_why(
         return None, ()
     approval = permission.approval
     approved = records.plan(former.lineage, approval.plan_id)
-    causes, remainder = causes_of(former), remainder_of(plan, going.inheritance.kept)
+    causes, remainder = causes_of(former), remainder_of(plan, former, going.inheritance.kept)
     faults = [*subset_faults(approved, plan, not_passed(former)), *_changed_since(here, approval, approved, going)]
     pending = next((name for name, one in state.replans.items() if one.open or one.remainder == remainder), "")
     own = pending if pending in state.replans and state.replans[pending].run_id == former.run_id else ""

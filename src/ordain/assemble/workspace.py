@@ -141,7 +141,15 @@ def _open(
         boot_id=boot_id,
         terminal=terminal,
     )
-    return App(ports)
+    app = App(ports)
+
+    async def go_on(*asked: Any) -> Any:
+        from ordain.planner.replan import Replanner  # only a run that waits for a planner asks
+
+        return await Replanner(app).go_on(*asked)
+
+    app.go_on = go_on
+    return app
 
 
 def make_state(workspace: str | None) -> None:

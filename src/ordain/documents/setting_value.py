@@ -8,7 +8,7 @@ from typing import Any
 
 from ordain.core.guard.call import EVERYTHING
 from ordain.core.plan.command import variable_fault
-from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.plan.failure import Abort, Continue, Escalate, Recover, Replan, Retry, Skip
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.words import read_duration, read_failure
 from ordain.core.policy.agent import KINDS
@@ -198,7 +198,7 @@ def read_policy(value: Any) -> Any:
     if isinstance(policy, Problem):
         raise Wrong(f"cannot be read: {policy.detail}")
     last = policy.then if isinstance(policy, Retry) else policy
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
+    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate | Replan | Recover):
         raise Wrong(f"is `{last.__struct_config__.tag}`, which this version does not carry out")
     return policy
 

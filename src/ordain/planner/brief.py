@@ -8,6 +8,7 @@ fenced, so none of it can be mistaken for our words, and a person who reads the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
@@ -35,10 +36,21 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
 
 
+class PlannerRole(StrEnum):
+    """What is wanted of a planner; each has a text in data/prompts."""
+
+    PLAN = "planner"
+    REST = "replanner"
+    """The rest of a plan whose run does not get on."""
+    ADVICE = "adviser"
+    """What to do about one step of it, from a closed set."""
+
+
 class PlannerBrief(msgspec.Struct, frozen=True, kw_only=True):
     """What one planning is about."""
 
     goal: str
+    role: PlannerRole = PlannerRole.PLAN
     constraints: tuple[str, ...] = ()
     answers: tuple[Answered, ...] = ()
     """To what was asked before."""
@@ -48,15 +60,15 @@ class PlannerBrief(msgspec.Struct, frozen=True, kw_only=True):
     """Everything else, the most useful first."""
 
 
-def system_text() -> str:
-    """What every planner is told of its work, whatever the goal."""
+def system_text(role: PlannerRole = PlannerRole.PLAN) -> str:
+    """What every planner of this role is told of its work, whatever the goal."""
     skill = skill_sections("Writing a plan", "Writing a contract")
-    return _template().format(questions=QUESTIONS_MAX, steps=STEPS_MAX, skill=skill)
+    return _template(role).format(questions=QUESTIONS_MAX, steps=STEPS_MAX, skill=skill)
 
 
 @cache
-def _template() -> str:
-    return files("ordain").joinpath("data", "prompts", "planner.md").read_text(encoding="utf-8").removesuffix("\n")
+def _template(role: PlannerRole) -> str:
+    return files("ordain").joinpath("data", "prompts", f"{role}.md").read_text(encoding="utf-8").removesuffix("\n")
 
 
 def opening(brief: PlannerBrief, redactor: Redactor) -> str:
@@ -73,7 +85,7 @@ def _parts(brief: PlannerBrief, redactor: Redactor) -> Iterator[str]:
         yield from _part("What you asked before", said, redactor)
     for block in brief.revising:
         yield from _part(block.name, block.text, redactor)
-    if brief.revising:
+    if brief.revising and brief.role is PlannerRole.PLAN:
         yield (
             "Revise that plan: change what was asked for, and nothing else. Keep the ids of steps that stay what they "
             "were. Do not weaken or drop a contract to get the plan through. Where a wish cannot be met, ask or give "

@@ -7,7 +7,7 @@ proposal is the planner's, so policy asks a person about it as about any agent's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -65,27 +65,43 @@ class Planner:
     ) -> Planned:
         """The first half of it: nothing is stored."""
         async with self._app.refusals.asked_for("plan", request.revise, by):
-            here = self._here
-            here.refuse_stopped()
-            settings = here.snapshot.settings
+            self._here.refuse_stopped()
             revised = self._revised(request.revise) if request.revise is not None else None
             if not request.goal.strip() and revised is None:
                 raise refuse("E_PLANNER_GOAL", "There is no goal to plan for.", command='ordain plan "WHAT TO REACH"')
-            meter = _Meter(request.budget, request.used)
-            agent = self._agent(settings, request, meter)
-            access = self._access(settings) if agent is None else None
-            key = self._key(access) if access is not None else ""
-            planner = agent.words if agent is not None else str(access)
-            rounds = Rounds(self._judge(revised), settings.planner_max_rounds)
-            proposer = self._proposer(planner, by)
-            brief = await self._brief(request, settings, revised)
-            sink = here.sink() if here.has_ledger() else Sink(here.snapshot.redactor, lambda data: "")
-            reading = PlannerReads(here, self._app.refusals, sink, proposer, tell)
-            if agent is not None:
-                drafted = await self._by_agent(agent, request, brief, rounds, meter, reading, tell)
-            else:
-                assert access is not None
-                drafted = await self._by_model(access, key, request, brief, rounds, meter, reading, tell)
+            return await self.ask(request, by, lambda: self._brief(request, revised), self._judge(revised), tell)
+
+    def check_askable(self, request: PlanRequest) -> None:
+        """Raise Refused where nobody could be asked. Nobody is, and nothing is started."""
+        settings = self._here.snapshot.settings
+        if self._agent(settings, request, _Meter(request.budget, request.used)) is None:
+            self._key(self._access(settings))
+
+    async def ask(
+        self,
+        request: PlanRequest,
+        by: Principal,
+        brief: Callable[[], Awaitable[PlannerBrief]],
+        judge: Judge,
+        tell: TellPlanner = lambda news: None,
+    ) -> Planned:
+        """What the planner of the settings makes of a brief, as this judge finds it. Nothing is stored."""
+        here = self._here
+        settings = here.snapshot.settings
+        meter = _Meter(request.budget, request.used)
+        agent = self._agent(settings, request, meter)
+        access = self._access(settings) if agent is None else None
+        key = self._key(access) if access is not None else ""
+        planner = agent.words if agent is not None else str(access)
+        rounds = Rounds(judge, settings.planner_max_rounds)
+        told, proposer = await brief(), self.proposer(planner, by)
+        sink = here.sink() if here.has_ledger() else Sink(here.snapshot.redactor, lambda data: "")
+        reading = PlannerReads(here, self._app.refusals, sink, proposer, tell)
+        if agent is not None:
+            drafted = await self._by_agent(agent, request, told, rounds, meter, reading, tell)
+        else:
+            assert access is not None
+            drafted = await self._by_model(access, key, request, told, rounds, meter, reading, tell)
         plan = rounds.judged.plan if rounds.judged is not None else None
         return Planned(
             request=request,
@@ -104,10 +120,20 @@ class Planner:
 
     async def propose(self, planned: Planned, by: Principal, file: str | None = None) -> Planned:
         """The second half: store the plan as the planner's proposal; `file` is where its document was written."""
-        data, request, drafted = planned.document.encode("utf-8", "surrogatepass"), planned.request, planned.drafted
-        origin = PlanOrigin(
+        data, request = planned.document.encode("utf-8", "surrogatepass"), planned.request
+        proposer, plans, origin = self.proposer(planned.planner, by), self._app.plans, self.origin(planned, by)
+        if request.revise is not None:
+            prepared = await plans.revise(request.revise, proposer, data, file, origin=origin)
+        else:
+            prepared = await plans.prepare(data, file, proposer, origin=origin)
+        return msgspec.structs.replace(planned, prepared=prepared)
+
+    def origin(self, planned: Planned, by: Principal) -> PlanOrigin:
+        """How a planner's plan came to be, as it is recorded with it."""
+        drafted = planned.drafted
+        return PlanOrigin(
             planner=planned.planner,
-            goal=self._here.redactor().text(request.goal)[:GOAL_KEPT],
+            goal=self._here.redactor().text(planned.request.goal)[:GOAL_KEPT],
             asked_by=by,
             rounds=planned.rounds,
             first_wrong=planned.first_wrong,
@@ -117,12 +143,6 @@ class Planner:
             cost_usd=planned.usage.cost_usd,
             unenforced=planned.unenforced,
         )
-        proposer, plans = self._proposer(planned.planner, by), self._app.plans
-        if request.revise is not None:
-            prepared = await plans.revise(request.revise, proposer, data, file, origin=origin)
-        else:
-            prepared = await plans.prepare(data, file, proposer, origin=origin)
-        return msgspec.structs.replace(planned, prepared=prepared)
 
     def keep(self, planned: Planned) -> str | None:
         """Where a document is kept in the workspace that could not be proposed; None where it cannot be written.
@@ -135,7 +155,7 @@ class Planner:
     # --- Who plans -------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _proposer(planner: str, by: Principal) -> Principal:
+    def proposer(planner: str, by: Principal) -> Principal:
         """Whose proposal it is: an agent's that had it written, which spends its own rights; else the planner's."""
         return by if by.channel is Channel.MCP else Principal(name=planner, channel=Channel.PLANNER)
 
@@ -193,7 +213,7 @@ class Planner:
                 return await draft_by_agent(
                     here,
                     agent,
-                    told=f"{system_text()}\n\n{opening(brief, here.snapshot.redactor)}",
+                    told=f"{system_text(brief.role)}\n\n{opening(brief, here.snapshot.redactor)}",
                     specs=reading.specs,
                     read=reading.perform,
                     rounds=rounds,
@@ -222,7 +242,7 @@ class Planner:
             async with asyncio.timeout(meter.seconds), models.client(access, key) as client:
                 return await draft(
                     meter.around(client),
-                    system=system_text(),
+                    system=system_text(brief.role),
                     opening=opening(brief, here.snapshot.redactor),
                     reading=reading.specs,
                     read=reading.perform,
@@ -257,27 +277,29 @@ class Planner:
 
     # --- What it is told -------------------------------------------------------------------------------------------
 
-    async def _brief(
-        self, request: PlanRequest, settings: Settings, revised: tuple[Plan, tuple[OutlineBlock, ...]] | None
-    ) -> PlannerBrief:
-        here, app = self._here, self._app
+    async def _brief(self, request: PlanRequest, revised: tuple[Plan, tuple[OutlineBlock, ...]] | None) -> PlannerBrief:
         goal = request.goal.strip() or (revised[0].title if revised is not None else "")
-        tools, _ = app.workspace.tools()
-        outlines, redactor = here.ports.outlines, here.snapshot.redactor
-        outline = await outlines.outline(goal, redactor, settings.secret_files) if outlines is not None else ()
         return PlannerBrief(
             goal=goal,
-            constraints=(*settings.planner_constraints, *request.constraints),
+            constraints=(*self._here.snapshot.settings.planner_constraints, *request.constraints),
             answers=request.answers,
             revising=revised[1] if revised is not None else (),
-            blocks=(
-                *named_block("Tools that steps can call", [inventory_line(tool) for tool in tools.values()]),
-                *named_block("Agents that can be given tasks", [*agent_lines(app.workspace.agents())] or ["none"]),
-                *named_block("What policy and settings say", setting_lines(settings)),
-                *named_block("Why similar plans failed here", failures(app, goal)),
-                *named_block("Topics that tasks can read", sorted(here.topics_there())),
-                *(msgspec.structs.replace(one, name=f"The workspace: {one.name}") for one in outline),
-            ),
+            blocks=await self.material(goal),
+        )
+
+    async def material(self, goal: str) -> tuple[OutlineBlock, ...]:
+        """What every planner is told beside its goal: what steps can use, what is allowed, what is here."""
+        here, app = self._here, self._app
+        settings, outlines, redactor = here.snapshot.settings, here.ports.outlines, here.snapshot.redactor
+        tools, _ = app.workspace.tools()
+        outline = await outlines.outline(goal, redactor, settings.secret_files) if outlines is not None else ()
+        return (
+            *named_block("Tools that steps can call", [inventory_line(tool) for tool in tools.values()]),
+            *named_block("Agents that can be given tasks", [*agent_lines(app.workspace.agents())] or ["none"]),
+            *named_block("What policy and settings say", setting_lines(settings)),
+            *named_block("Why similar plans failed here", failures(app, goal)),
+            *named_block("Topics that tasks can read", sorted(here.topics_there())),
+            *(msgspec.structs.replace(one, name=f"The workspace: {one.name}") for one in outline),
         )
 
     def _revised(self, ref: str) -> tuple[Plan, tuple[OutlineBlock, ...]]:
@@ -299,7 +321,7 @@ class Planner:
         return review.plan, blocks
 
 
-def in_place(document: str, plan: Plan, comments: Mapping[StepId, str]) -> str:
+def in_place(document: str, plan: Plan, comments: Mapping[StepId, str], mark: str = "REJECTED: ") -> str:
     """A document with what was said of each step right after the heading of that step."""
     if not comments:
         return document
@@ -310,7 +332,7 @@ def in_place(document: str, plan: Plan, comments: Mapping[StepId, str]) -> str:
         if line.startswith("### "):
             said = comments.get(next(ids, StepId("")))
             if said:
-                lines += ["", *(f"> REJECTED: {part}" for part in said.split("\n"))]
+                lines += ["", *(f"> {mark}{part}" for part in said.split("\n"))]
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,15 +80,38 @@ def _repository_of(workspace: Path) -> _Repository | None:
     return None
 
 
-def _listed(workspace: Path, repository: _Repository, most: int) -> FileList:
+def diff_files(workspace: Path, is_readable: Callable[[str], bool], files_most: int, bytes_most: int) -> str:
+    """How the changed files of a workspace differ from the commit that is checked out, as unified diffs; empty where
+    git cannot say it. Files that are not readable are left out."""
+    repository = _repository_of(workspace)
+    if repository is None:
+        return ""
+    with contextlib.suppress(OSError, ValueError, Refused, openat.IrregularError), _git(workspace, repository) as ask:
+        status = ask("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", ".")
+        prefix = _prefix(workspace, repository)
+        changed = (line[3:].removeprefix(prefix) for line in status if not line.startswith("??"))
+        paths = [one for one in changed if handed_fault(one) is None and is_readable(one)][:files_most]
+        options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=all")
+        shown = ask("--literal-pathspecs", "diff", *options, "HEAD", "--", *paths) if paths else []
+        return "\n".join(shown)[:bytes_most]
+    return ""
+
+
+def _prefix(workspace: Path, repository: _Repository) -> str:
+    above = workspace.relative_to(repository.top).as_posix()
+    return "" if above == "." else f"{above}/"
+
+
+@contextlib.contextmanager
+def _git(workspace: Path, repository: _Repository) -> Iterator[Callable[..., list[str]]]:
+    """Asks git about a repository, through what stands in for it: what it says, between its NULs."""
     import tempfile  # most commands only look
 
     git = program("git", os.environ.get("PATH", PLAIN_PATH), workspace)
     if git is None:
         raise FileNotFoundError("git")
     with tempfile.TemporaryDirectory(prefix="ordain-git-", ignore_cleanup_errors=True) as room:
-        commit = git_head(repository.top)
-        _stand_in(Path(room), repository, commit)
+        _stand_in(Path(room), repository, git_head(repository.top))
         env = {
             "PATH": PLAIN_PATH,
             "LC_ALL": "C",
@@ -107,11 +130,16 @@ def _listed(workspace: Path, repository: _Repository, most: int) -> FileList:
         def ask(*words: str) -> list[str]:
             return _fields((git, "--no-pager", "-c", "core.fsmonitor=false", *words), workspace, env)
 
+        yield ask
+
+
+def _listed(workspace: Path, repository: _Repository, most: int) -> FileList:
+    with _git(workspace, repository) as ask:
+        commit = git_head(repository.top)
         names = ask("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         status = ask("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", ".")
         subjects = ask("log", "-z", f"-{SUBJECTS}", "--no-color", "--format=%s") if commit is not None else []
-        above = workspace.relative_to(repository.top).as_posix()
-        prefix = "" if above == "." else f"{above}/"
+        prefix = _prefix(workspace, repository)
         changed = [(line[:2].strip(), line[3:].removeprefix(prefix)) for line in status]
         gone = {path for what, path in changed if "D" in what}
         paths = sorted({name for name in names if name not in gone and handed_fault(name) is None})

@@ -6,13 +6,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ordain.adapters.workspace.file_list import list_files
+from ordain.adapters.workspace.file_list import diff_files, list_files
 from ordain.core.task.outline import write_outline
 from ordain.core.text.path import handed_fault
 from ordain.core.text.problem import Refused
 from ordain.core.text.redaction import Redactor
 from ordain.ports.outline import OutlineBlock
 from ordain.ports.workspace import Workspace
+
+CHANGED_FILES_MAX = 50
+CHANGES_MAX = 16_000
 
 
 class DirectoryOutlines:
@@ -28,6 +31,18 @@ class DirectoryOutlines:
         import asyncio  # most commands only look, and start faster without it
 
         return await asyncio.to_thread(self._outline, goal, redactor, secret_files)
+
+    async def changes(self, redactor: Redactor, secret_files: Sequence[str] = ()) -> str:
+        import asyncio
+
+        def is_readable(path: str) -> bool:
+            return self._workspace.withheld(path, secret_files, deep=False) is None
+
+        def shown() -> str:
+            most = CHANGES_MAX + redactor.ahead
+            return diff_files(Path(os.path.realpath(self._path)), is_readable, CHANGED_FILES_MAX, most)
+
+        return redactor.text(await asyncio.to_thread(shown))[:CHANGES_MAX]
 
     def _outline(self, goal: str, redactor: Redactor, secret_files: Sequence[str]) -> tuple[OutlineBlock, ...]:
         def read(path: str, most: int) -> str:

@@ -51,12 +51,14 @@ def not_passed(state: RunState) -> tuple[StepId, ...]:
     )
 
 
-def remainder_of(plan: Plan, kept: Collection[StepId]) -> str:
-    """The digest of what a plan has left to do and how that is checked, whatever its steps are called."""
+def remainder_of(plan: Plan, former: RunState, kept: Collection[StepId]) -> str:
+    """The digest of what a plan has left to do after a run of which these steps are kept, and how that is checked,
+    whatever its steps are called. A step that is kept only if its check holds now is left to do: its check may be what
+    changed."""
     left = [
         (step.action, step.verification.strategy if step.verification is not None else None, step.for_each)
         for step in plan.steps
-        if step.id not in kept
+        if step.id not in kept or former.steps[step.id].state is not StepState.PASSED
     ]
     return hashlib.sha256(canonical_bytes(left)).hexdigest()
 

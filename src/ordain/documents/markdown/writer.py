@@ -55,15 +55,15 @@ _UNUSUAL = re.compile(r"[^\w .,:;()/-]+")
 _TITLE_SHOWN = 60
 
 
-def write_markdown(source: Document | Plan) -> str:
+def write_markdown(source: Document | Plan, *, lists: bool = True) -> str:
     """The Markdown document of a plan, with what a document holds beside it.
 
-    A plan of nothing but commands, one after the other, is written as a list.
+    A plan of nothing but commands, one after the other, is written as a list, unless `lists` says otherwise.
     """
     document = Document(plan=source) if isinstance(source, Plan) else source
     if document.plan is None:
         raise ValueError("a document that could not be read is never written")
-    return _Writer(document.plan, document).text()
+    return _Writer(document.plan, document).text(lists=lists)
 
 
 class _Writer:
@@ -74,10 +74,10 @@ class _Writer:
         self.document = document
         self.ids = frozenset(step.id for step in (*plan.steps, *plan.fallbacks))
 
-    def text(self) -> str:
+    def text(self, *, lists: bool) -> str:
         notes = [written_note(heading, text) for heading, text in self.document.notes]
         free = [text for heading, text in notes if not heading and text]
-        items = None if free or self.plan.fallbacks else self._items()
+        items = None if free or self.plan.fallbacks or not lists else self._items()
         parts = [*self._front_matter(), self._head(short=items is not None), *free]
         if items is not None:
             parts.append("\n".join(items))

@@ -1,4 +1,4 @@
-"""The command that has a planner write a plan: plan."""
+"""The commands that ask a planner: plan for a goal, replan for a run that does not get on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from ordain.core.plan.model import Budget
+from ordain.core.plan.value import StepId
 from ordain.core.plan.words import read_budget
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
@@ -20,6 +21,8 @@ from ordain.planner.brief import Answered
 from ordain.planner.loop import DraftEnd
 from ordain.planner.outcome import Planned, PlanRequest, notices_of, problems_of
 from ordain.planner.planner import Planner
+from ordain.planner.replan import Replanner, ReplanRequest
+from ordain.records.records import names_run
 
 
 def _budget(context: click.Context, option: click.Parameter, given: str | None) -> Budget | None:
@@ -156,3 +159,49 @@ def _show(session: Session, planned: Planned, document: str | None) -> int:
     session.notices(notices_of(planned))
     result = planned_result(planned, document=document)
     return session.show(result, lines, problems=notices, next_=[following], exactly=True)
+
+
+@command()
+@click.argument("what", metavar="[RUN]", required=False)
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="What went wrong, or what is wanted.")
+@click.option("--step", metavar="STEP", help="The step that it is about; default: the first that did not get through.")
+@click.option("--recover", is_flag=True, help="Ask for advice about that step, not for the rest of the plan.")
+@click.option("--budget", callback=_budget, metavar="WORDS", help="Such as '200k tokens', '$1' or '5 minutes'.")
+@click.option("--unenforced", is_flag=True, help="Let an agent plan where no sandbox keeps it from writing.")
+def replan(
+    session: Session,
+    what: str | None,
+    reason: str,
+    step: str | None,
+    recover: bool,
+    budget: Budget | None,
+    unenforced: bool,
+) -> int:
+    """Replan a run that failed or waits: have the configured planner propose how it goes on. What passed is kept, the
+    run stays as it is, and a person approves what changes.
+
+    Example: ordain replan RUN-Q5ZK… -m "The archive is called greet-1.1.0.tar.gz now"
+    """
+    run_id = what if what is not None and names_run(what) else session.app.runs.newest_run(what)
+    request = ReplanRequest(
+        run=run_id,
+        step=StepId(step) if step is not None else None,
+        reason=reason,
+        recover=recover,
+        budget=budget,
+        unenforced=unenforced,
+    )
+    progress = PlanningProgress(_shown, session.clean) if not session.json else None
+    work = Replanner(session.app).replan(
+        request, session.by, tell=progress.tell if progress is not None else lambda news: None
+    )
+    try:
+        planned = session.run(work)
+    finally:
+        if progress is not None:
+            progress.end()
+    if planned.prepared is not None:
+        return _show(session, planned, None)
+    session.refused(problems_of(planned), planned_result(planned, document=None))
+    session.notices(notices_of(planned))
+    return REFUSED

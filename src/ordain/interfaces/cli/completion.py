@@ -17,12 +17,12 @@ from ordain.assemble.quick_names import QuickNames
 from ordain.interfaces.cli.main import SYNONYMS, main
 
 TAKES = {
-    **dict.fromkeys(("run", "lint", "prepare", "fmt"), ("document",)),
+    **dict.fromkeys(("run", "lint", "prepare", "fmt", "compose"), ("document",)),
     **dict.fromkeys(("show",), ("document", "plan", "run", "item")),
     **dict.fromkeys(("diff", "simulate", "revise"), ("document", "plan")),
     **dict.fromkeys(("approve", "commit", "reject", "archive", "revoke"), ("plan",)),
     **dict.fromkeys(("log", "cancel", "stats"), ("plan", "run")),
-    **dict.fromkeys(("resume", "watch", "pause"), ("run",)),
+    **dict.fromkeys(("resume", "watch", "pause", "replan"), ("run",)),
     **dict.fromkeys(("rerun",), ("run", "plan")),
     **dict.fromkeys(("answer",), ("item",)),
 }

@@ -12,12 +12,14 @@ from typing import Any
 
 import click
 
+from ordain.core.approval.approval import Channel
 from ordain.core.plan.value import RunId
 from ordain.core.report.progress import Told
 from ordain.core.report.report import Review, RunReport
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
+from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
 from ordain.interfaces.cli.decision import answer_here
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
@@ -52,11 +54,14 @@ def carry_out(
 ) -> int:
     """Do a run's work, watch it, ask at a terminal everything it waits for, report, and turn how it ended into an exit
     status."""
+    session.app.runs.tell = lambda words: session.tell(f"  {session.clean(words)}")
     report = _watched(session, work)
     if commits and session.app.runs.started != report.run_id:
         earlier = earlier_run(report)
         session.notices([earlier])
         notices = (*notices, earlier)
+    if (status := _approved_here(session, report)) is not None:
+        return status
     left: set[str] = set()
     while (answered := answer_here(session, report, left)) is not None:
         report = answered
@@ -65,6 +70,24 @@ def carry_out(
         waits = waiting(session, no_waiting=False)
         report = _watched(session, session.app.runs.resume(report.run_id, watcher(session), waiting=waits))
     return reported(session, report, notices)
+
+
+def _approved_here(session: Session, report: RunReport) -> int | None:
+    """Where a planner proposes how a run goes on that waits: ask the person who sits here; the exit status of what went
+    on after a yes. None where there is no such proposal, or they said no: then the run asks as ever."""
+    if session.json or not session.terminal or report.status != "waiting":
+        return None
+    line = session.app.plans.plan_line(report.plan_id)
+    planner = line.proposer is not None and line.proposer.channel is Channel.PLANNER
+    if line.continues != report.run_id or line.status != "proposed" or not planner:
+        return None
+    review = session.app.plans.review(line.plan_id)
+    signer = check_approvable(session, review, None, sign=False)
+    shown = ask_approval(session, review)
+    if shown is None:
+        session.say([f"Not approved; {report.run_id} still waits. To approve it: ordain approve {line.plan_id}"])
+        return None
+    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
 
 
 def look_on(session: Session, work: Coroutine[Any, Any, RunReport]) -> int:

@@ -37,6 +37,7 @@ _GROUPS: Sections = {
     },
     "Plans": {
         "new": ("cmd_new", "Make a document of a template. Alone, list the templates."),
+        "replan": ("cmd_plan", "Replan a run: have the planner propose how a run goes on that failed or waits."),
         "plan": ("cmd_plan", "Plan for a goal: have the configured planner write a plan, and propose it."),
         "compose": ("cmd_new", "Make one document of several, one after the other."),
         "list": ("cmd_proposal", "List the plans of this workspace."),

@@ -78,6 +78,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "new": (NewDocument, TemplateList),
     "compose": (NewDocument,),
     "plan": (PlannedResult,),
+    "replan": (PlannedResult,),
     "list": (ListResult,),
     "revise": (PreparedResult,),
     "reject": (PlanLine,),
