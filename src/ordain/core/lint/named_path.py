@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ordain.core.lint.path import find_writers
-from ordain.core.lint.survey import Facts, Survey
+from ordain.core.lint.survey import Facts, Scope, Survey
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_text, payload
@@ -28,6 +28,8 @@ from ordain.core.text.problem import Problem, blame_step
 
 _PATHS_MAX = 200
 """How many paths are looked for."""
+_WORK_MAX = 500_000
+"""How many paths times steps are gone through; that takes about a second."""
 _SUFFIX = (
     r"\.(?:c|cc|cfg|conf|cpp|css|csv|go|h|hpp|html|ini|java|js|json|jsx|kt|md|mjs|php|proto|py|rb|rs|rst|scss|sh|sql|"
     r"svelte|swift|tf|toml|ts|tsx|txt|vue|xml|ya?ml)"
@@ -82,28 +84,50 @@ def wanted_words(survey: Survey, facts: Facts) -> frozenset[str]:
 
 def named_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A file that words of a step need is there, or a step before may make it."""
-    if not facts.unknown_paths:
+    if not facts.unknown_paths or len(facts.unknown_paths) * len(survey.steps) > _WORK_MAX:
         return
-    writers = find_writers(survey, facts, directories=True)
+    makers, told = _Makers(survey, facts), set[str]()
     for step, path, where, own in worded_paths(survey, facts):
         scope = survey.scope_of(step)
         apart = scope.depth or step.id in scope.fallbacks or scope.order.circles or step.worktree or step.for_each
-        if path not in facts.unknown_paths or apart or (own and _may_make(step, path, facts)):
+        if path not in facts.unknown_paths or path in told or apart or (own and makers.may_make(step, path)):
             continue
-        made_by = [one for one in writers.of(folded(path)) if survey.scope_of(one) is scope]
-        before = [one for one in scope.steps.values() if scope.order.before(one.id, step.id)]
-        if any(one in before or one is step for one in made_by):
-            continue
-        if not any(_may_make(one, path, facts) for one in before):
+        made_by = makers.of(scope, path)
+        if step.id not in made_by and not makers.before(scope, step, path):
+            told.add(path)  # once is enough: whoever reads it looks for the others
             detail = f"The {where} of `{step.id}` needs `{path}`, which is not there and which no step before it makes."
-            hint = f"`{made_by[0].id}` writes it: add that to `needs`." if made_by else "Check the path."
+            hint = f"`{made_by[0]}` writes it: add that to `needs`." if made_by else "Check the path."
             yield blame_step(step.id, "W_PATH_UNKNOWN", detail, hint)
 
 
-def _may_make(step: Step, path: str, facts: Facts) -> bool:
-    """Whether a step may make a file that it does not say it writes."""
-    if step.writes:
-        return is_named_by(path, step.writes, ())
+class _Makers:
+    """Which steps may make which files, found once for each plan and path."""
+
+    def __init__(self, survey: Survey, facts: Facts) -> None:
+        self._survey, self._facts = survey, facts
+        self._writers = find_writers(survey, facts, directories=True)
+        self._anything = {id(step) for step in survey.steps if not step.writes and _is_unbounded(step, facts)}
+        self._masks: dict[tuple[int, str], int] = {}
+
+    def may_make(self, step: Step, path: str) -> bool:
+        """Whether a step may make a file that it does not name."""
+        return id(step) in self._anything or is_named_by(path, step.writes, ())
+
+    def of(self, scope: Scope, path: str) -> list[str]:
+        """The steps of a plan that say that they write a file."""
+        return [one.id for one in self._writers.of(folded(path)) if self._survey.scope_of(one) is scope]
+
+    def before(self, scope: Scope, step: Step, path: str) -> bool:
+        """Whether a step before may make a file."""
+        key = id(scope), path
+        if key not in self._masks:
+            names = {*self.of(scope, path), *(one.id for one in scope.steps.values() if self.may_make(one, path))}
+            self._masks[key] = scope.order.mask(names)
+        return scope.order.after_any(self._masks[key], step.id)
+
+
+def _is_unbounded(step: Step, facts: Facts) -> bool:
+    """Whether a step may make any file, without saying so."""
     if isinstance(step.action, Task):
         return True  # who performs it is told its contract, too
     text = command_text(step.action)
