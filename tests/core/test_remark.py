@@ -4,6 +4,7 @@ import pytest
 
 from ordain.core.lint.settings import remarks
 from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.agent import Agent
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import Settings
 
@@ -12,6 +13,15 @@ ENFORCED = Settings(guard_mode="enforce", deny=("mail:send",), guarded=("*", "ma
 
 def said(now: Settings, before: Settings | None = None) -> list[str]:
     return list(remarks(before, now))
+
+
+def test_an_address_that_is_told_of_the_workspace_is_named_once_it_is_new() -> None:
+    coder = Agent(model="anthropic:m", base_url="https://x.example")
+    now = Settings(agents={"coder": coder}, agent="coder", arbiter="openai:m")
+    first, second = said(now)
+    assert first.startswith("[agents.coder] is a model at https://x.example: what its tasks say and read")
+    assert second.startswith("[run] arbiter is a model at https://api.openai.com/v1")
+    assert said(now, now) == []
 
 
 def test_there_is_nothing_to_say_of_settings_that_say_nothing_or_become_stricter():

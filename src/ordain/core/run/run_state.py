@@ -17,7 +17,7 @@ from ordain.core.plan.graph import dependents, needs_of
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.role import DataKey, about, value_with
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
-from ordain.core.policy.agent import AgentChoice, choose
+from ordain.core.policy.agent import AgentChoice, choose, is_open
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import Try, with_try
@@ -342,8 +342,11 @@ class RunState:
 
     def choice(self, step_id: StepId) -> AgentChoice | None:
         """Who performs the task of a step."""
-        limits = self.limits_in_force
-        return choose(self.defined[step_id], self.plans_around(step_id), limits.agent_for, limits.agent)
+        limits, step = self.limits_in_force, self.defined[step_id]
+        found = choose(step, self.plans_around(step_id), limits.agent_for, limits.agent)
+        if found is None or not limits.arbiter or not is_open(step, self.plans_around(step_id), limits.agent_for):
+            return found
+        return AgentChoice(agent=found.agent, why=f"{found.why}, unless the arbiter {limits.arbiter} chooses another")
 
     def performer(self, step_id: StepId) -> AgentChoice | None:
         """The same, or who did in the last attempt, where an arbiter was asked."""

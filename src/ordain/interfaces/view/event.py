@@ -31,6 +31,7 @@ from ordain.core.run.step_event import (
     StepKept,
     StepNotKept,
     StepUnfolded,
+    WorkOffered,
 )
 from ordain.interfaces.view import run as render
 from ordain.interfaces.view.text import visible
@@ -96,6 +97,8 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             by = f", by {visible(event.agent)}: {event.why}" if event.agent else ""
             return Change(f"▸ {event.step}{again}{by}", Weight.PASSING)
+        case WorkOffered(item=item) if item.arbiter:
+            return Change(f"▸ {event.step}: {visible(item.agent)}, because {visible(item.why)}", Weight.PASSING)
         case AttemptWaiting():
             return Change(f"◌ {event.step}: waits for {visible(event.reason)}", Weight.PASSING)
         case AttemptEnded() if event.outcome.error is not None:

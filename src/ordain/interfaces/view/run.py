@@ -194,7 +194,7 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
         last = " in its last attempt" if step.attempts > 1 else ""
         calls = f"{step.refused} call{'s' * (step.refused != 1)} of its agent{last}"
         yield f"         Refused:  {calls}; which they were: ordain log --refused"
-    if isinstance(step.agent, AgentChoice) and (verbose or "the arbiter" in step.agent.why):
+    if isinstance(step.agent, AgentChoice) and (verbose or (step.attempts and "the arbiter" in step.agent.why)):
         yield f"         Agent:    {visible(step.agent.agent)}, because {visible(step.agent.why)}"
     if verbose:
         if step.calls:
