@@ -162,6 +162,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.report.tally": "RunTally Tally part_of",
     "ordain.core.run.attempt": "is_whole whole_seal",
     "ordain.core.run.event": """
+        ReplanBegun ReplanEnded
         AnswerSent ApprovalExpired ApprovalGiven ApprovalRevoked ApproverEnrolled ApproverRevoked BudgetReached
         ConfigTrusted Event ExecutorStarted LineageEvent LockEvent LockReleased LockTaken PlanArchived PlanCancelled
         PlanExpired PlanPrepared PlanRejected ProtectedChanged Recorded ReplanBegun RequestRefused RunCancelled RunEnded

@@ -471,6 +471,8 @@ class Verifier:
         """The checkpoint's digest after each event."""
         self.tips: dict[str, tuple[int, bytes]] = {}
         """Size and head of each stream."""
+        self.priors: dict[str, tuple[int, bytes]] = {}
+        """The same before its newest event."""
         self.last: dict[str, Event] = {}
         """The newest event of each stream; empty where it cannot be read."""
         self.workspace_id: str | None = None
@@ -515,6 +517,7 @@ class Verifier:
             wrong = f"Event {seq} is not what was recorded: its bytes do not fit its place in the chain."
         elif seq != size + 1:
             wrong = f"Event {seq} comes where event {size + 1} was due."
+        self.priors[stream] = size, self.before
         self.tips[stream], self.last[stream] = (seq, head), {}
         self.digests.append(advance(self.digests[-1], head))
         try:
@@ -737,7 +740,7 @@ class Verifier:
         bound = given.approval.get("continues") or {}
         if bound.get("run_id") != event.get("continues"):
             self.find("approval", f"{started}, which is for going on with another run.")
-        elif bound and bound["head"] != self.tips.get(f"run/{bound['run_id']}", (0, b""))[1].hex():
+        elif bound and bound["head"] != self.head_seen(f"run/{bound['run_id']}"):
             self.find("approval", f"{started}, and of {bound['run_id']} more was recorded than the approver saw.")
         if given.approval["issued_at"] > self.at + CLOCK_SKEW_MS:
             self.find("approval", f"{started} before that was given.")
@@ -746,6 +749,11 @@ class Verifier:
         if given.signer is not None and self.approvers[given.signer].revoked:
             self.find("signature", f"{started} after the key that signed it was revoked.")
         return len(self.findings) == known
+
+    def head_seen(self, stream: str) -> str:
+        """The head of a run's chain as whoever approved its successor saw it: before the event that replaced it."""
+        replaced = self.last.get(stream, {}).get("replaced_by") is not None
+        return (self.priors if replaced else self.tips).get(stream, (0, b""))[1].hex()
 
     # --- One run ------------------------------------------------------------------------------------------------------
 

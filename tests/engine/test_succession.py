@@ -4,11 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.build import plan as build_plan
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
-from tests.test_verifiers import both
+from tests.test_verifiers import Forger, both
 from tests.words import (
     AttemptStarted,
     Escalate,
@@ -43,8 +44,6 @@ def go_on(life: Scenario, new: Plan, **said: Any) -> Scenario:
 
 
 def approve(life: Scenario, *, allow_subset: bool = False) -> None:
-    from msgspec.structs import replace
-
     shown = replace(life.app.plans.review(str(life.plan_id)), allow_subset=allow_subset)
     asyncio.run(life.app.approvals.approve(str(life.plan_id), KIM, shown))
 
@@ -158,12 +157,29 @@ def test_what_holds_no_longer_runs_again_with_all_that_comes_after():
 def test_a_step_that_was_put_before_a_passed_one_has_that_run_again():
     life = stuck()
     steps = list(eight("check e").steps)
-    from msgspec.structs import replace
-
     steps.insert(2, step("new", needs="b"))
     steps[3] = replace(steps[3], needs=("new",))
     go_on(life, build_plan(*steps))
     assert (life.status(), kept(life), began(life)) == ("completed", list("ab"), ["new", *"cdefgh"])
+
+
+def test_a_step_whose_failed_check_was_taken_away_runs_again():
+    life = stuck()
+    steps = [replace(one, verification=None) if one.id == "e" else one for one in eight().steps]
+    go_on(life, build_plan(*steps))
+    assert (life.status(), kept(life), began(life)) == ("completed", list("abcd"), list("efgh"))
+
+
+def test_no_agent_ends_a_run_by_revising_where_policy_asks_nobody():
+    look = step("look", tool="read_file", args={"path": "x"}, on_failure=ESCALATE)
+    life = Scenario(look).prepare().run()
+    assert life.status() == "waiting"
+    propose(life, build_plan(replace(look, description="Look again")), ROBOT)
+    assert life.app.plans.review(str(life.plan_id)).requires_approval
+    with pytest.raises(Refused) as refused:
+        asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT))
+    assert code(refused) == "E_PLAN_APPROVAL_MISSING"
+    assert life.app.runs.run(str(life.run_id())).status == "waiting"
 
 
 def test_a_plan_that_is_not_another_one_goes_on_with_nothing():
@@ -223,3 +239,55 @@ def test_both_verifiers_follow_the_chain_from_the_first_run_to_the_last():
     go_on(life, eight("check still wrong", title="Second"))
     go_on(life, eight("check e"))
     assert audited(life).ours == set()
+
+
+# --- Forgeries -------------------------------------------------------------------------------------------------------
+
+
+def forged(life: Scenario, kind: str, change: Any, which: int = 0) -> set[str]:
+    """What both verifiers find when an event of a chain of runs is changed, and everything else made to fit."""
+    forger = Forger(life.ledger.everything())
+    places = [place for place, (_, _, event) in enumerate(forger.events) if event["type"] == kind]
+    change(forger.events[places[which]][2])
+    return both(forger.rows()).kinds
+
+
+@pytest.fixture(scope="module")
+def chain() -> Scenario:
+    life = stuck()
+    go_on(life, eight("check still wrong", title="Second"))
+    return go_on(life, eight("check e"))
+
+
+def test_nothing_is_found_where_nothing_is_forged(chain):
+    assert forged(chain, "run_opened", lambda event: None) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "which", "change"),
+    [
+        ("run_started", 1, lambda event: event.update(continues="RUN-NEVER")),
+        ("run_started", 2, lambda event: event.pop("continues")),
+        ("run_opened", 1, lambda event: event.update(continues="RUN-NEVER")),
+        ("run_opened", 2, lambda event: event.pop("continues")),
+        ("run_opened", 1, lambda event: event.update(may_keep=["a", "b", "c", "d", "e", "f"])),
+        ("run_cancelled", 0, lambda event: event.update(replaced_by="RUN-NEVER")),
+        ("run_cancelled", 1, lambda event: event.update(status="cancelled", replaced_by=None)),
+        ("step_kept", 0, lambda event: event["outcome"].update(duration_ms=99)),
+        ("step_kept", 1, lambda event: event.update(run_id="RUN-NEVER")),
+        ("step_kept", 6, lambda event: event.update(run_id="RUN-NEVER")),
+        ("approval_given", 1, lambda event: event["approval"].pop("continues")),
+        ("approval_given", 1, lambda event: event["approval"]["continues"].update(kept=["a"])),
+        ("approval_given", 2, lambda event: event["approval"]["continues"].update(head="00" * 32)),
+    ],
+)
+def test_a_chain_that_does_not_hang_together_is_found_by_both(chain, kind, which, change):
+    assert forged(chain, kind, change, which) & {"commitment", "approval"}
+
+
+def test_a_run_that_says_it_went_on_unasked_is_found_where_no_approval_says_so(chain):
+    def unasked(event: Any) -> None:
+        said = {"approval_id": event["approval_id"], "causes": ["e: x"], "remainder": "r"}
+        event.update(approval_id=None, unasked=said)
+
+    assert "approval" in forged(chain, "run_started", unasked, 1)

@@ -327,8 +327,8 @@ class RunControl:
             await here.ledger.append(
                 now,
                 here.unchanged(snapshot),
-                Append(stream=stream, expected=state.size, events=(*events, started)),
                 *also,
+                Append(stream=stream, expected=state.size, events=(*events, started)),
                 Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
             )
         self.started = run_id

@@ -166,8 +166,10 @@ class AuditState:
             name = started.event.continues if started is not None else None
 
     def head_of(self, stream: str) -> str:
+        """The head of a run's chain as whoever approved its successor saw it."""
         found = self.streams.get(stream)
-        return found.head.hex() if found is not None else ""
+        replaced = found is not None and getattr(found.last, "replaced_by", None) is not None
+        return (found.before if replaced else found.head).hex() if found is not None else ""
 
     def digest(self, size: int) -> bytes:
         return bytes(self.digests[32 * size : 32 * size + 32])

@@ -217,8 +217,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
     title: str
     status: str
-    """completed, failed, cancelled; executing, pausing, cancelling; waiting (for a person), paused (by one), stopped
-    (nobody is carrying it out) or stalled (no sign of life for too long)."""
+    """completed, failed, cancelled, replaced; executing, pausing, cancelling; waiting (for a person), paused (by one),
+    stopped (nobody is carrying it out) or stalled (no sign of life for too long)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
     """What nobody has answered yet."""

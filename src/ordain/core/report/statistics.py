@@ -67,7 +67,7 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int = 0
     by_status: Mapping[str, int] = {}
-    """`completed`, `failed`, `cancelled`, and `open` for those that have not ended."""
+    """`completed`, `failed`, `cancelled`, `replaced` by a successor, and `open` for those that have not ended."""
     duration_ms: int | None = None
     """On average, from start to end, of those that have ended."""
     reruns: int = 0

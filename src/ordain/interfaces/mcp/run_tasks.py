@@ -29,6 +29,7 @@ _POLL_MS = 1_000
 _POLL_PERSON_MS = 10_000
 """Where it goes on only when somebody does something."""
 _ENDS = {"completed": TaskStatus.COMPLETED, "failed": TaskStatus.COMPLETED, "cancelled": TaskStatus.CANCELLED}
+_ENDS |= {"replaced": TaskStatus.COMPLETED}
 """A run that failed is a tool that was called and whose work went wrong; `failed` is said of calls themselves."""
 _NONE_OF_YOURS = frozenset(("E_RUN_NOT_FOUND", "E_RUN_AMBIGUOUS", "E_PLAN_NOT_YOURS"))
 _ASKED = frozenset(("E_RUN_ENDED", "E_RUN_BUSY"))

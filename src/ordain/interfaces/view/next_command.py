@@ -27,6 +27,8 @@ def after_run(report: RunReport) -> list[str]:
         commands.append(f"ordain {_OPEN_VERBS[report.status]} {report.run_id}")
     if report.status in ("failed", "cancelled"):
         commands += [*of_failure(report), f"ordain rerun {report.run_id}"]
+    if report.replaced_by is not None:
+        commands.append(f"ordain show {report.replaced_by}")
     return commands
 
 
