@@ -159,7 +159,11 @@ def test_a_step_that_was_put_before_a_passed_one_has_that_run_again():
     steps = list(eight("check e").steps)
     steps.insert(2, step("new", needs="b"))
     steps[3] = replace(steps[3], needs=("new",))
-    go_on(life, build_plan(*steps))
+    propose(life, build_plan(*steps))
+    shown = life.app.plans.review(str(life.plan_id)).successor
+    assert shown is not None and [one.step for one in shown.kept] == list("ab"), "as it is shown, so it comes"
+    approve(life)
+    life.run()
     assert (life.status(), kept(life), began(life)) == ("completed", list("ab"), ["new", *"cdefgh"])
 
 
