@@ -8,13 +8,16 @@ from tests.core.test_lineage import A, fold, prepared, rejected, started
 from tests.scenario import ROBOT, Scenario
 from tests.words import (
     Escalate,
+    Plan,
     PlanId,
     Problem,
     ReplanBegun,
     ReplanEnded,
     RunCommand,
     RunId,
+    RunState,
     StepId,
+    StepState,
     cause_of,
     causes_of,
     remainder_of,
@@ -81,13 +84,19 @@ def test_renaming_steps_changes_nothing_about_what_is_left():
             replace(old, id=StepId(f"new-{old.id}"), description="Looks new", needs=()) for old in one.steps
         ),
     )  # fmt: skip
-    assert remainder_of(one, ()) == remainder_of(other, ())
-    assert remainder_of(one, ["a"]) == remainder_of(plan(step("b"), step("c")), ())
+
+    def left(made: Plan, *kept: StepId) -> str:
+        former = RunState(one)
+        former.steps[StepId("a")].state = StepState.PASSED
+        return remainder_of(made, former, kept)
+
+    assert left(one) == left(other)
+    assert left(one, StepId("a")) == left(plan(step("b"), step("c")))
+    assert left(one, StepId("a"), StepId("b")) == left(one, StepId("a")), "kept only where its check holds now"
     changed = replace(one, steps=(replace(one.steps[0], action=RunCommand(command="do x")), *one.steps[1:]))
-    assert remainder_of(changed, ()) != remainder_of(one, ())
-    assert remainder_of(replace(one, steps=(replace(one.steps[0], verification=None), *one.steps[1:])), ()) != (
-        remainder_of(one, ())
-    )
+    assert left(changed) != left(one)
+    unchecked = replace(one, steps=(replace(one.steps[0], verification=None), *one.steps[1:]))
+    assert left(unchecked) != left(one)
 
 
 @pytest.mark.parametrize(
