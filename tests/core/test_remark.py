@@ -17,9 +17,10 @@ def said(now: Settings, before: Settings | None = None) -> list[str]:
 
 def test_an_address_that_is_told_of_the_workspace_is_named_once_it_is_new() -> None:
     coder = Agent(model="anthropic:m", base_url="https://x.example")
-    now = Settings(agents={"coder": coder}, agent="coder", arbiter="openai:m")
-    first, second = said(now)
-    assert first.startswith("[agents.coder] is a model at https://x.example: what its tasks say and read")
+    now = Settings(agents={"coder": coder}, agent="coder", arbiter="openai:m", planner_model="ollama:m")
+    first, second, third = said(now)
+    assert first.startswith("[agents.coder] is a model at https://x.example: what it is asked, what it reads")
+    assert third.startswith("[planner] model is a model at http://127.0.0.1:11434/v1")
     assert second.startswith("[run] arbiter is a model at https://api.openai.com/v1")
     assert said(now, now) == []
 

@@ -31,7 +31,7 @@ from ordain.core.policy.fact import facts_in_words
 from ordain.core.policy.path_use import AGENT, OWN_WORDS, PATH, Subject, subject_of_call
 from ordain.core.policy.rule import RULE, ArgumentConditions, CallRule, Example, Holds
 from ordain.core.policy.ruling import AllowList, Strict, quoted
-from ordain.core.policy.settings import DEFAULTS, Settings, arbiter_of
+from ordain.core.policy.settings import DEFAULTS, Settings, arbiter_of, planner_access
 from ordain.core.text.path import OFF_LIMITS, pattern_fault
 from ordain.core.text.problem import Problem, closest
 
@@ -391,13 +391,18 @@ def remarks(before: Settings | None, now: Settings) -> Iterator[str]:
 
 def _of_models(before: Settings, now: Settings) -> Iterator[str]:
     """Addresses that are told of this workspace from now on."""
-    known = {agent.base_url for agent in before.agents.values()} | {_arbiter_address(before)}
+    known = {agent.base_url for agent in before.agents.values()} | {_arbiter_address(before), _planner_address(before)}
     told = {f"[agents.{name}]": agent.base_url for name, agent in now.agents.items() if agent.is_model}
-    told |= {"[run] arbiter": address} if (address := _arbiter_address(now)) else {}
+    told |= {"[run] arbiter": _arbiter_address(now), "[planner] model": _planner_address(now)}
     for where, address in told.items():
-        if address not in known:
-            told_there = "what its tasks say and read, and what its tools answer, is sent there"
+        if address and address not in known:
+            told_there = "what it is asked, what it reads and what its tools answer is sent there"
             yield f"{where} is a model at {address}: {told_there}."
+
+
+def _planner_address(settings: Settings) -> str:
+    planner = planner_access(settings)
+    return planner.base_url if planner is not None else ""
 
 
 def _arbiter_address(settings: Settings) -> str:
