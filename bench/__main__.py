@@ -25,6 +25,7 @@ from bench import (
     live,
     mcp,
     outline,
+    planner,
     resume,
     sandbox,
     startup,
@@ -50,6 +51,7 @@ BENCHMARKS = {
     "sandbox": sandbox.measure,
     "agents": agents.measure,
     "outline": outline.measure,
+    "planner": planner.measure,
 }
 # On the disk of the checkout: a temporary directory may be in memory, where durability costs nothing.
 SCRATCH = Path(__file__).resolve().parent.parent / "build" / "bench"
