@@ -18,9 +18,9 @@ GREET = SHOWN + "\n## Risks\n\n- They may not be in.\n"
 BUILT_IN = {
     "fix-bug": {"bug": "It is 5 % too slow", "test": "tests/test_slow.py"},
     "migrate-sqlite": {"database": "app.db", "script": "m/1.sql", "check": "SELECT 1"},
-    "release-python-package": {"package": "httpx", "version": "1.2.0"},
+    "release-python-package": {"package": "httpx", "from": "1.1.0", "version": "1.2.0"},
     "restart-service": {"service": "web.service", "symptom": "it's slow", "url": "http://127.0.0.1:1/"},
-    "upgrade-dependency": {"package": "httpx", "version": "0.28.1"},
+    "upgrade-dependency": {"package": "httpx", "from": "0.27.2", "version": "0.28.1"},
 }
 
 

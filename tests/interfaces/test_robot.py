@@ -278,7 +278,7 @@ def test_json_compose(workspace: Workspace):
     assert refused(workspace.ordain("compose", "--json", "small.plan.md", "small.plan.md"), "E_COMPOSE")
 
 
-PARAMS = ("--param", "package=httpx", "--param", "version=0.28.1")
+PARAMS = ("--param", "package=httpx", "--param", "from=0.27.2", "--param", "version=0.28.1")
 
 
 def test_json_fmt(workspace: Workspace):

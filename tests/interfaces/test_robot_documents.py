@@ -224,7 +224,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "diff.": (FINE, "diff IT small.plan.md", edited),
     "plan.": (REFUSED, "plan 'Raise the version.'", nothing),
     "simulate.": (FINE, "simulate small.plan.md", nothing),
-    "new.": (FINE, "new upgrade-dependency --param package=httpx --param version=0.28.1", nothing),
+    "new.": (FINE, "new upgrade-dependency --param package=httpx --param from=0.27.2 --param version=0.28.1", nothing),
     "compose.": (FINE, "compose small.plan.md fails.plan.md", nothing),
     "new.list": (FINE, "new", nothing),
     "fmt.": (FINE, "fmt small.plan.md", nothing),

@@ -49,7 +49,7 @@ def new(
     Templates are looked for in plans/templates of the workspace ([plans] templates), in ordain/templates of your
     configuration directory, and among those that come with Ordain. Nothing is stored or run.
 
-    Example: ordain new upgrade-dependency --param package=httpx --param version=0.28.1 -o upgrade.plan.md
+    Example: ordain new fix-bug --param bug="It counts twice" --param test=tests/test_count.py -o fix.plan.md
     """
     if name is None:
         if params or output or to or force:
