@@ -15,7 +15,18 @@ import pytest
 from ordain import Cannot, Work
 from tests.programs import need, set_programs
 from tests.rows import each
-from tests.words import AgentBegun, App, Channel, Planner, PlanRequest, Principal, Refused, answer_in, open_at_terminal
+from tests.words import (
+    AgentBegun,
+    App,
+    Channel,
+    Planner,
+    PlanRequest,
+    Principal,
+    Refused,
+    answer_in,
+    notices_of,
+    open_at_terminal,
+)
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 AGENT = Path(__file__).parent / "step_agent.py"
@@ -104,7 +115,7 @@ def test_its_plan_is_approved_by_a_person_and_runs(site: Site) -> None:
     app = site.opened(f"command = {json.dumps(['sh', '-c', says(GOOD)])}")
     planned = site.plan(app)
     ref = str(planned.prepared.review.plan_id)
-    assert planned.unenforced
+    assert planned.unenforced and [one.code for one in notices_of(planned)] == ["W_PLANNER_UNENFORCED"]
     origin = app.here.records.lineage(app.here.records.find_plan(ref)).origin
     assert (origin.planner, origin.unenforced) == ("coder", True)
 
@@ -258,4 +269,5 @@ def test_in_the_sandbox_it_neither_writes_nor_sees_secrets_or_the_state(tmp_path
     files = f"[secrets]\nfiles = [{json.dumps(str(site.path / 'keys/mine'))}]"
     planned = site.planned(script, unenforced=False, more=files)
     assert (planned.unenforced, planned.drafted.reason) == (False, "could: reads ")
+    assert notices_of(planned) == ()
     assert (site.path / "VERSION").read_text() == "1.0.0\n"
