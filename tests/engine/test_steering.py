@@ -115,6 +115,21 @@ def test_an_executor_is_asked_to_end_its_run_and_does(status):
     assert life.app.plans.review(str(life.plan_id)).status == status
 
 
+def test_a_run_whose_last_step_passes_while_it_is_being_cancelled_is_completed():
+    life = Scenario(step("a"), step("b")).approve()
+
+    async def at_work(command: Any) -> Finished:
+        run_id = life.run_id()
+        assert run_id is not None
+        life.lock.others[run_id] = Holder(name=run_id, pid=7)
+        await life.ask_to_stop(run_id, "cancelled", ROBOT, "enough")
+        return Finished(duration_ms=5, exit_code=0)  # at once, before anybody has heard of that
+
+    life.shell.script["do b"] = at_work
+    life.run().expect(a="passed", b="passed")
+    assert life.status() == "completed", "never: cancelled, with all of its steps passed"
+
+
 def test_a_cancellation_that_an_executor_did_not_live_to_heed_is_heeded_by_the_next():
     life = Scenario(step("a"), step("b")).approve()
 

@@ -30,6 +30,7 @@ from tests.words import (
     Plan,
     Principal,
     RunEvent,
+    RunFinished,
     RunId,
     RunOpened,
     RunPaused,
@@ -153,6 +154,20 @@ def test_no_frame_is_larger_than_its_region_or_steers_the_terminal(
             text = text_of(line)
             assert cells(text) <= columns
             assert not [one for one in text if unicodedata.category(one) in ("Cc", "Zl", "Zp")] and "\u202e" not in text
+
+
+def test_steps_that_were_never_begun_are_counted_apart_from_those_that_failed() -> None:
+    made = plan(step("a"), step("b"), step("c"))
+    ended_badly = AttemptEnded(
+        step=StepId("a"),
+        attempt=1,
+        outcome=Outcome(duration_ms=1, error="F_STEP_FAILED", detail="exit status 1"),
+        to=StepState.FAILED,
+        aborts=True,
+    )
+    state = state_after(made, started("a"), ended_badly, RunFinished(status="failed", reason=""))
+    (bar,) = [line for line in map(text_of, shown(state, 100, 20)) if "3/3" in line]
+    assert "1 failed" in bar and "2 cancelled" in bar and "3 failed" not in bar
 
 
 def test_what_is_not_shown_is_counted() -> None:

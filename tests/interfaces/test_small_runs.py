@@ -77,6 +77,27 @@ def test_a_skip_that_is_to_warn_warns(workspace: Workspace) -> None:
         assert [one["code"] for one in status["problems"]] == expected
 
 
+# --- How it is told ------------------------------------------------------------------------------------------------
+
+
+def test_an_expression_is_not_called_a_contract(workspace: Workspace) -> None:
+    workspace.trust('[policy]\nallow = ["shell"]\n')
+    says = {"type": "custom", "name": "says", "expression": 'output.contains("hi")'}
+    step = {"id": "a", "action": {"type": "run", "command": "echo hi"}, "verification": {"strategy": says}}
+    workspace.write("x.plan", json.dumps({"title": "T", "steps": [step]}))
+    done = workspace.ordain("run", "x.plan")
+    assert "verification held" in done.err and "contract" not in done.err + done.out
+
+
+def test_a_run_with_a_step_that_failed_and_was_skipped_is_not_green(workspace: Workspace) -> None:
+    workspace.trust('[policy]\nallow = ["shell"]\n')
+    document = "# T\n\n## Steps\n\n### 1. A\n\n**run:** exit 3\n**on_fail:** skip\n\n### 2. B\n\n**run:** true\n"
+    workspace.write("x.plan.md", document)
+    told = workspace.at_terminal("run", "x.plan.md").out
+    (line,) = [line for line in told.splitlines() if "Status:" in line]
+    assert "failed and skipped: a" in line and "\x1b[33m" in line and "\x1b[32m" not in line
+
+
 # --- What comes next -----------------------------------------------------------------------------------------------
 
 
