@@ -887,3 +887,28 @@ def test_what_somebody_may_still_decide_is_never_archived() -> None:
     life.clock.advance(400 * DAY)
     asyncio.run(life.app.plans.prepare_plan(plan(step("b"), title="b"), KIM))
     assert life.app.plans.plan_line(str(life.plan_id)).status == "rejected"
+
+
+def test_a_long_context_stands_beside_the_copy_and_the_plan_is_the_same() -> None:
+    life = Scenario(step("a"), context="why we do it\n" * 5000).prepare()
+    stream = life.app.plans.plan_line(str(life.plan_id)).lineage
+    documents, copy, beside = (
+        life.workspace.documents,
+        f".ordain/plans/{stream}.plan.md",
+        f".ordain/artifacts/{stream}/context.md",
+    )
+    assert len(documents[copy]) < 2_000 and beside.encode() in documents[copy]
+    assert documents[beside] == b"why we do it\n" * 5000
+    same = asyncio.run(life.app.plans.revise(stream, KIM, None, None, ()))
+    assert same.review.plan_id == life.plan_id and not [one for one in same.review.notices if one.code == "W_DOC_DRIFT"]
+    documents[beside] += b"and one thing more\n"
+    assert "W_DOC_DRIFT" in [one.code for one in life.app.plans.review(stream).notices]
+    revised = asyncio.run(life.app.plans.revise(stream, KIM, None, None, ()))
+    assert revised.review.plan.context == "why we do it\n" * 5000 + "and one thing more\n"
+    del documents[beside]
+    assert codes(life.app.plans.revise(stream, KIM, None, None, ())) == ["E_DOC_NOT_FOUND"]
+
+
+def test_a_short_context_stays_in_the_copy() -> None:
+    life = Scenario(step("a"), context="why we do it").prepare()
+    assert not [name for name in life.workspace.documents if name.startswith(".ordain/artifacts")]

@@ -77,7 +77,7 @@ class PlanVerbs:
     ) -> None:
         self._here, self._proposals, self._report, self._refusals = here, proposals, report, refusals
         self._reviews, self._workspace = proposals.reviews, WorkspaceView(here)
-        self.write_copy = proposals.write_copy
+        self.write_copy = proposals.copies.write
 
     @property
     def _records(self) -> Records:
@@ -123,7 +123,7 @@ class PlanVerbs:
             self._records.plan(stream, identity),
             stream,
             state,
-            self._proposals.copy_drift(stream, state),
+            self._proposals.copies.drift(stream, state),
             self._report(run_id) if run_id is not None else None,
         )
 
@@ -440,7 +440,7 @@ class PlanVerbs:
         """Write our copies of the proposals that came without a file anew; how many there are."""
         without = [one for one in self._here.ledger.plans(open_only=open_only) if one.state.document is None]
         for summary in without:
-            self._proposals.write_copy(summary.stream, summary.state)
+            self._proposals.copies.write(summary.stream, summary.state)
         return len(without)
 
     def plan_line(self, ref: str) -> PlanLine:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import msgspec
 
+from ordain.app.proposal_copy import ProposalCopies
 from ordain.app.review import Params, Reviews, placed, plan_or_refuse
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
@@ -34,7 +34,6 @@ from ordain.core.text.problem import Place, Problem, Refused, Severity, closest,
 from ordain.core.text.redaction import Redactor
 from ordain.documents.document import Document
 from ordain.documents.include import document_digest
-from ordain.documents.reading import read
 from ordain.records.records import first_lineage, lineage_id, names_run, refuse_foreign, refuse_superseded
 from ordain.records.surroundings import Surroundings
 
@@ -61,7 +60,6 @@ _REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, 
 """Where preparing a changed document makes a revision; what ran or was put away stays as it was."""
 _PUT_AWAY = (Stage.CANCELLED, Stage.ARCHIVED)
 """Where it makes one as well if the plan was rejected: putting it away does not undo what was said."""
-ARCHIVE = ".ordain/archive"
 ARCHIVED_AT_ONCE = 100
 """How many plans that ended long ago are archived at a time."""
 PER_HOUR = 200
@@ -88,7 +86,7 @@ class Proposals:
         revisions_max: int = REVISIONS_MAX,
         life_max: int = LIFE_MAX,
     ) -> None:
-        self._here, self.reviews = here, reviews
+        self._here, self.reviews, self.copies = here, reviews, ProposalCopies(here)
         self._per_hour, self._revisions_max, self._life_max = per_hour, revisions_max, life_max
 
     # --- Proposing -------------------------------------------------------------------------------------------------
@@ -138,8 +136,8 @@ class Proposals:
         state = self._here.records.lineage(stream)
         if data is None:
             file = state.document
-            path = file or self._copy_path(stream)
-            data = self._here.ports.workspace.document(path)
+            path = file or self.copies.path(stream)
+            data = self.copies.text(stream) if file is None else self._here.ports.workspace.document(path)
             if data is None:
                 detail = f"{path}, which the plan was prepared from, cannot be read."
                 raise refuse("E_DOC_NOT_FOUND", detail, command=f"ordain revise {short_id(state.plan_id)} DOCUMENT")
@@ -235,7 +233,7 @@ class Proposals:
             )
 
         state = await here.records.decide(stream, proposed, now)
-        self.write_copy(stream, state)
+        self.copies.write(stream, state)
         review = self.reviews.review(plan, stream, state, notices)
         short = short_id(identity)
         startable = state.open_run is None or state.open_run == state.continues
@@ -392,7 +390,7 @@ class Proposals:
         _ = self._here.snapshot.settings  # refused where the record cannot be believed
         await self.expire_overdue()
         state = await self._here.records.decide(stream, decision, self._here.now())
-        self.write_copy(stream, state)
+        self.copies.write(stream, state)
         return state
 
     def _refuse_stage(self, state: PlanState, what: str, word: str) -> None:
@@ -423,7 +421,7 @@ class Proposals:
             state = await expire(self._here, summary.stream)
             if state is not None:
                 count += 1
-                self.write_copy(summary.stream, state)
+                self.copies.write(summary.stream, state)
         return count
 
     # --- Archive ---------------------------------------------------------------------------------------------------
@@ -446,7 +444,7 @@ class Proposals:
 
             with suppress(Refused):
                 state = await here.records.decide(summary.stream, archived, now)
-                self.write_copy(summary.stream, state)
+                self.copies.write(summary.stream, state)
                 put_away.append(state)
         if not put_away:
             return ()
@@ -457,56 +455,6 @@ class Proposals:
         detail = f"Archived, because they ended long ago (`[plans] archive_after`): {titles}{more}."
         hint = "Nothing is deleted: their runs and outputs are where they were."
         return (Problem(code="W_PLANS_ARCHIVED", detail=detail, hints=(hint,), command=command),)
-
-    # --- Our own copies --------------------------------------------------------------------------------------------
-
-    def write_copy(self, stream: str, state: PlanState) -> None:
-        """Write what a person would read of a proposal that came without a file. A copy that somebody edited is left
-        alone: it may become the next revision."""
-        if state.document is not None or (plan := self._here.records.readable_plan(stream)) is None:
-            return
-        here, path = self._here, self._copy_path(stream)
-        if self._is_edited(path, state):
-            return
-        from ordain.documents.markdown.writer import write_markdown  # few proposals come without a file
-
-        if state.stage is Stage.ARCHIVED:
-            here.ports.copies.remove(path)
-            path = str(PurePosixPath(ARCHIVE) / PurePosixPath(path).name)
-        said = [f"{one.by.name}, about {short_id(one.plan_id)}: {one.feedback}" for one in state.rejections]
-        said += [f"{step}: {text}" for one in state.rejections[-1:] for step, text in one.comments.items()]
-        proposer = state.proposer
-        assert proposer is not None
-        record = {
-            "status": str(state.status(here.now())),
-            "owner": proposer.name,
-            "metadata": {"lineage": lineage_id(stream), "plan_id": state.plan_id, "channel": proposer.channel.value},
-        }
-        document = Document(plan=plan, record={"": record}, notes=(("Feedback", "\n\n".join(said)),) if said else ())
-        here.ports.copies.put(path, write_markdown(document).encode())
-
-    def copy_drift(self, stream: str, state: PlanState) -> tuple[Problem, ...]:
-        """A notice when our copy of a proposal says something else than the plan."""
-        if state.document is not None or not self._is_edited(path := self._copy_path(stream), state):
-            return ()
-        return (
-            Problem(
-                code="W_DOC_DRIFT",
-                detail=f"{path} was edited since; what runs is what was prepared.",
-                command=f"ordain revise {short_id(state.plan_id)}",
-            ),
-        )
-
-    def _is_edited(self, path: str, state: PlanState) -> bool:
-        data = self._here.ports.workspace.document(path)
-        if data is None:
-            return False
-        plan = read(data, None, self._here.fetch).plan
-        return plan is None or plan_id(plan) not in state.revisions
-
-    def _copy_path(self, stream: str) -> str:
-        folder = PurePosixPath(self._here.snapshot.settings.documents)
-        return str(folder / f"{lineage_id(stream)}.plan.md")
 
 
 def _ended_by(state: PlanState, then: int) -> bool:

@@ -203,7 +203,7 @@ class RunControl:
         self, stream: str, heard: int, run_id: RunId, observers: Sequence[Observer], judged_at: int
     ) -> RunReport:
         """Carry out a run that was started just now."""
-        self._proposals.write_copy(stream, self._records.lineage(stream))
+        self._proposals.copies.write(stream, self._records.lineage(stream))
         # Nobody can have asked anything of a run that was not there.
         opened, _, head = self._records.run(run_id)
         if opened.epoch or opened.finished:
@@ -499,7 +499,7 @@ class RunControl:
 
     def _tell(self, report: RunReport, stream: str) -> None:
         """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
-        self._proposals.write_copy(stream, self._records.lineage(stream))
+        self._proposals.copies.write(stream, self._records.lineage(stream))
         if report.status in ("completed", "failed", "cancelled"):
             self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
 
