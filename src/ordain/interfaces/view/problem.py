@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -25,6 +24,8 @@ class Page(msgspec.Struct, frozen=True):
 @cache
 def problem_pages() -> Mapping[str, Page]:
     """Every page by its code."""
+    import tomllib  # most commands explain nothing
+
     return msgspec.convert(tomllib.loads(data_text("problems.toml")), dict[str, Page])
 
 
@@ -61,6 +62,8 @@ class WordResult(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def glossary() -> tuple[WordResult, ...]:
     """Every word, in the order of the glossary."""
+    import tomllib
+
     found = msgspec.convert(tomllib.loads(data_text("glossary.toml")), dict[str, str])
     return tuple(WordResult(words=tuple(names.split(", ")), means=means) for names, means in found.items())
 
