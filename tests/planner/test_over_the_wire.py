@@ -233,3 +233,25 @@ def test_a_rejected_plan_is_revised_and_each_comment_says_what_became_of_it(work
     ):
         assert line in said, said
     assert "Planned: by anthropic:m for" in done.out
+
+
+def test_a_place_that_takes_no_document_is_told_before_anything_is_spent(workspace: Workspace) -> None:
+    with answering() as server:
+        configured(workspace, server)
+        for place in ("VERSION", "VERSION/plan.md", "small.plan.md"):
+            done = workspace.ordain("plan", "raise the version", "-o", place)
+            assert done.status == REFUSED and "E_OUTPUT" in done.err, done
+    assert server.asked == []
+
+
+@pytest.mark.slow
+def test_a_good_plan_that_cannot_be_stored_after_all_is_kept(workspace: Workspace) -> None:
+    other = RAISE.replace("1.1.0", "1.2.0")
+    with answering(*(does("anthropic", "submit_plan", document=one) for one in (RAISE, other, RAISE))) as server:
+        configured(workspace, server)
+        assert workspace.ordain("plan", "raise the version").status == FINE
+        plan = approve_command(workspace.ordain("plan", "raise it").out)[1]
+        done = workspace.ordain("plan", "--revise", plan)
+    assert done.status == REFUSED and "E_PLAN_EXISTS" in done.err
+    kept = re.search(r"kept in (\.ordain/plans/unfinished-\w{8}\.plan\.md)", done.err)
+    assert kept is not None and (workspace.path / kept.group(1)).read_text() == RAISE

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
+import msgspec
 
 from ordain.core.plan.model import Budget
 from ordain.core.plan.value import StepId
@@ -75,15 +76,26 @@ def plan(
     own = _refuse_taken(session, output, request.revise) if output is not None else False
     planner = Planner(session.app)
     planned = _drafted(session, planner, request)
-    document = None
     if planned.good:
-        document = _written(session, planned, output, own=own) if output is not None else None
-        planned = session.run(planner.propose(planned, session.by, document))
-        return _show(session, planned, document)
+        return _proposed(session, planner, planned, output, own=own)
     kept = _kept(session, planner, planned, output, own=own)
     session.refused(problems_of(planned, kept=kept), planned_result(planned, document=kept))
     session.notices(notices_of(planned))
     return WAITING if planned.drafted.end is DraftEnd.QUESTIONS else REFUSED
+
+
+def _proposed(session: Session, planner: Planner, planned: Planned, output: str | None, *, own: bool) -> int:
+    """Store a plan that is good, and show it; one that could not be stored after all is kept."""
+    document = None
+    try:
+        document = _written(session, planned, output, own=own) if output is not None else None
+        planned = session.run(planner.propose(planned, session.by, document))
+    except Refused as refused:
+        first, *others = refused.problems
+        kept = document or planner.keep(planned)
+        hints = first.hints if kept is None else (f"The plan is kept in {kept}.", *first.hints)
+        raise Refused([msgspec.structs.replace(first, hints=hints), *others]) from refused
+    return _show(session, planned, document)
 
 
 def _drafted(session: Session, planner: Planner, request: PlanRequest) -> Planned:
@@ -104,7 +116,7 @@ def _drafted(session: Session, planner: Planner, request: PlanRequest) -> Planne
             if not said:
                 return planned
             answers.append(Answered(question=question, answer=said))
-        request = replace(request, answers=(*request.answers, *answers), used=planned.usage)
+        request = msgspec.structs.replace(request, answers=(*request.answers, *answers), used=planned.usage)
 
 
 def _shown(line: str) -> None:
@@ -113,9 +125,12 @@ def _shown(line: str) -> None:
 
 
 def _refuse_taken(session: Session, output: str, revise: str | None) -> bool:
-    """Raise Refused where something else is at the place that a document is to be written to, before anything is spent;
-    whether it is the revised plan's own document."""
+    """Raise Refused where a document could not be written to this place, before anything is spent; whether the revised
+    plan's own document is there."""
     if not Path(output).exists() and not Path(output).is_symlink():
+        above = next((one for one in Path(output).absolute().parents if one.exists()), Path("/"))
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise refuse("E_OUTPUT", f"{output} cannot be written: {above} takes no new file.", "Give another name.")
         return False
     own = session.app.plans.plan_line(revise).document if revise is not None else None
     if own is None or own != document_name(session, output):
