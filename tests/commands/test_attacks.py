@@ -235,6 +235,7 @@ ordain show a -o .git/hooks/x
 pip config edit
 apt-mark minimize-manual
 git -C sub status
+git --bare log
 git help -w log
 git var -l
 """.strip().splitlines()
