@@ -93,7 +93,7 @@ def test_questions_are_returned_and_answered(workspace: Workspace) -> None:
     moves = (
         does("anthropic", "ask", questions=["Which version?"]),
         does("anthropic", "submit_plan", document=RAISE),
-        does("anthropic", "ask", questions=["Which version?"]),
+        does("anthropic", "ask", questions=["Which version?\x1b[2J"]),
         does("anthropic", "submit_plan", document=RAISE.replace("1.1.0", "1.2.0")),
     )
     with answering(*moves) as server:
@@ -105,7 +105,7 @@ def test_questions_are_returned_and_answered(workspace: Workspace) -> None:
         answered = workspace.ordain("robot", "plan", "raise the version", "--answer", "Which version?", "1.1.0")
         assert json.loads(answered.out)["data"]["status"] == "proposed"
         assert "A person said: 1.1.0" in json.dumps(server.asked[1].body)
-        there = workspace.at_terminal("plan", "raise it", answers=[("Which version?", "1.2.0")])
+        there = workspace.at_terminal("plan", "raise it", answers=[("Which version?‹U+1B›[2J", "1.2.0")])
         assert there.status == FINE, there
         assert "A person said: 1.2.0" in json.dumps(server.asked[3].body)
 

@@ -18,6 +18,7 @@ from ordain.interfaces.cli.session import REFUSED, WAITING, Session, command, do
 from ordain.interfaces.view.planned import PlanningProgress, planned_lines, planned_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.text import visible
 from ordain.planner.brief import Answered
 from ordain.planner.loop import DraftEnd
 from ordain.planner.outcome import Planned, PlanRequest, notices_of, problems_of
@@ -112,7 +113,7 @@ def _drafted(session: Session, planner: Planner, request: PlanRequest) -> Planne
             return planned
         answers = []
         for question in planned.drafted.questions:
-            said = session.ask(f"{session.clean(question)}\n>")
+            said = session.ask(visible(session.clean(question)))
             if not said:
                 return planned
             answers.append(Answered(question=question, answer=said))
