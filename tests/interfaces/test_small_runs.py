@@ -123,6 +123,16 @@ def test_what_can_run_is_offered(workspace: Workspace) -> None:
         assert "ordain run small.plan.md" in json.loads(workspace.ordain(verb, "small.plan.md", "--json").out)["next"]
 
 
+def test_a_loop_counts_with_its_bound(workspace: Workspace) -> None:
+    listed = {"id": "list", "action": {"type": "run", "command": "seq 1 3"}}
+    echo = {"type": "run", "command": 'echo "$F" >> out', "env": {"F": "${item}"}}
+    for bound, many in ((3, None), (200, 200)):
+        loop = {"id": "each", "action": echo, "for_each": {"in": "${list.output}", "max": bound}}
+        workspace.write("x.plan", json.dumps({"title": "T", "steps": [listed, loop]}))
+        risks = json.loads(workspace.ordain("show", "x.plan", "--json").out)["data"]["risks"]
+        assert {one["kind"]: one["count"] for one in risks}.get("many") == many
+
+
 # --- What is known of the place ------------------------------------------------------------------------------------
 
 
