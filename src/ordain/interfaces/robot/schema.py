@@ -92,7 +92,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "stop": (StopReport,),
     "pause": (RunReport,),
     "signal": (SignalReport,),
-    "rerun": (RunResult,),
+    "rerun": (RunResult, PreparedResult),
     "stats": (Statistics,),
     "log": (LogResult,),
     "init": (InitResult,),
