@@ -228,7 +228,11 @@ class GuardedCalls:
             return
         now = self._here.now()
         for one in self._here.ledger.plans(open_only=True, newest=PLANS_MAX):
-            running = one.state.open_run is not None
-            approved = running or one.state.status(now) == Stage.APPROVED
+            state, running = one.state, one.state.open_run is not None
+            beneath = state.beneath.plan_id if state.beneath is not None and running else None
+            if beneath is not None and (plan := self._here.records.readable_plan(one.stream, beneath)) is not None:
+                yield beneath, True, plan  # what is proposed to go on with it is another plan
+            running = running and beneath is None
+            approved = running or state.status(now) == Stage.APPROVED
             if approved and (plan := self._here.records.readable_plan(one.stream)) is not None:
-                yield one.state.plan_id, running, plan
+                yield state.plan_id, running, plan

@@ -22,7 +22,7 @@ from ordain.core.text.problem import Refused, refuse
 APPLICATION_ID = 0x4F726461
 """`Orda`: tells our files from every other SQLite database."""
 FORMAT = 2
-FOLD = 2
+FOLD = 3
 """Which way of folding a lineage made a stored summary of a plan. Raise it when `core.lineage` finds something else in
 the same events: every summary of another way is folded again where it is read. 0.1 noted none, which counts as 1."""
 BUSY_TIMEOUT_MS = 10_000

@@ -75,6 +75,8 @@ class _State(msgspec.Struct):
     document: str | None = None
     permissions: dict[str, _Permission] = {}
     runs: dict[str, str | None] = {}
+    continues: str | None = None
+    """A successor is proposed over the run that is open; who reads it in full tells the two apart."""
 
 
 class _Summary(msgspec.Struct):
@@ -157,7 +159,7 @@ def _trusted(connection: apsw.Connection) -> Glance | None:
 
 def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
     stored = [msgspec.json.decode(body, type=_Summary) for (body,) in database.rows(connection, _OPEN, (PLANS_MAX,))]
-    if any(one.fold != database.FOLD for one in stored):
+    if any(one.fold != database.FOLD or one.state.continues is not None for one in stored):
         return None
     found = []
     for one in reversed(stored):
