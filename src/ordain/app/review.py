@@ -224,11 +224,7 @@ class Reviews:
         if successor is not None:
             if since is not None and since.plan_id == successor.previous_plan_id:
                 since = None  # it is told as what changes from the run on
-            requires_approval = not successor.unasked
-            why = (f"it goes on with {successor.run_id}",) if requires_approval else ()
-            reasons = (*why, *successor.why_asked, *reasons)
-            if successor.unasked:
-                reasons = (f"{successor.run_id} was approved with what does only a part of that",)
+            requires_approval, reasons = not successor.unasked, successor.reasons(reasons)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
         notices = (*notices, *here.snapshot.notices, *ruling.denied, *here.ports.weaknesses)
         tasks = tuple(assignments(plan, settings, here.known_agents(settings), tools))

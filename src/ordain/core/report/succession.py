@@ -63,3 +63,9 @@ class Successor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it goes on without an approval of its own, because the approval of before allows a subset."""
     why_asked: tuple[str, ...] = ()
     """Where an approval allows a subset: why this is none."""
+
+    def reasons(self, policy: tuple[str, ...]) -> tuple[str, ...]:
+        """Why somebody is asked about it, with what policy says; or why nobody is."""
+        if self.unasked:
+            return (f"{self.run_id} was approved with what does only a part of that",)
+        return f"it goes on with {self.run_id}", *self.why_asked, *policy
