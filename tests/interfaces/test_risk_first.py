@@ -108,6 +108,9 @@ def shop(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory, monkeyp
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     workspace.write("check.sh", "echo ok\n")
+    (workspace.path / "src").mkdir()
+    for number in range(1, 100):
+        workspace.write(f"src/part-{number}.txt", "")
     return workspace
 
 
