@@ -49,7 +49,7 @@ KIM = Principal(name="kim", channel=Channel.TERMINAL)
 def calm(seed: int) -> Counter[str]:
     """A life in which nothing happens but what the plan says, its commands do and people answer."""
     life = Life(seed)
-    life.troubles, life.again = 0, True
+    life.troubles, life.again, life.gone_on = 0, True, True
     try:
         life.live()
         (stream,) = life.ledger.streams("run/")

@@ -69,7 +69,7 @@ from tests.words import (
     Plan,
     PlanId,
     PreconditionBroken,
-    Proposals,
+    ProposalCopies,
     Records,
     Refused,
     RunCommand,
@@ -178,7 +178,7 @@ class Life:
             patch("ordain.adapters.workspace.clock._wall_ms", world.wall_ms),
             patch("ordain.adapters.workspace.clock.passed_ms", world.since_boot_ms),
             patch.object(Engine, "carry_out", self._watching()),
-            patch.object(Proposals, "write_copy"),  # for people to read; a third of the time of a life
+            patch.object(ProposalCopies, "write"),  # for people to read; a third of the time of a life
         ):
             self._prepare()
             for _ in range(EXECUTORS_MAX):
