@@ -133,6 +133,21 @@ def test_a_loop_counts_with_its_bound(workspace: Workspace) -> None:
         assert {one["kind"]: one["count"] for one in risks}.get("many") == many
 
 
+def test_repaired_bytes_that_are_another_plan_say_what_they_leave_behind(workspace: Workspace) -> None:
+    workspace.write("one.plan.md", "# A\n\n1. `echo a`\n")
+    workspace.write("two.plan.md", "# B\n\n1. `echo b`\n")
+    first, second = (
+        json.loads(workspace.ordain("prepare", name, "--json").out)["data"] for name in ("one.plan.md", "two.plan.md")
+    )
+    workspace.write("two.plan.md", "# A\n\n1. `echo a`\n")
+    told = json.loads(workspace.ordain("prepare", "two.plan.md", "--json").out)
+    (one,) = [one for one in told["problems"] if one["code"] == "W_PLAN_LEFT_BEHIND"]
+    assert (told["data"]["lineage"], one["command"]) == (first["lineage"], f"ordain cancel {second['lineage']}")
+    assert workspace.ordain(*one["command"].split()[1:]).status == FINE
+    again = json.loads(workspace.ordain("prepare", "two.plan.md", "--json").out)
+    assert "W_PLAN_LEFT_BEHIND" not in [one["code"] for one in again["problems"]]
+
+
 # --- What is known of the place ------------------------------------------------------------------------------------
 
 

@@ -205,6 +205,8 @@ class Proposals:
         # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
         stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
         notices += await self._put_away_ended(by, settings, but=stream)
+        if revised is not None and revised != stream:
+            notices += _left_behind(here.records.lineage(revised), lineage_id(revised), lineage_id(stream))
         expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ports.ids.mint("PREP-")
 
         alike = self._rejected_alike(plan, by, stream) if not by.person else ()
@@ -455,6 +457,17 @@ class Proposals:
         detail = f"Archived, because they ended long ago (`[plans] archive_after`): {titles}{more}."
         hint = "Nothing is deleted: their runs and outputs are where they were."
         return (Problem(code="W_PLANS_ARCHIVED", detail=detail, hints=(hint,), command=command),)
+
+
+def _left_behind(state: PlanState, left: str, known: str) -> tuple[Problem, ...]:
+    """That a document says by now what another plan is, while the proposal that it was before still waits."""
+    if state.stage not in (Stage.PROPOSED, Stage.APPROVED):
+        return ()
+    detail = (
+        f"This very plan is {known} already, so that is proposed again; {left}, which the document was, still waits."
+    )
+    hint = "A plan belongs to one lineage. Where only the new one is wanted, take the other back."
+    return (Problem(code="W_PLAN_LEFT_BEHIND", detail=detail, hints=(hint,), command=f"ordain cancel {left}"),)
 
 
 def _ended_by(state: PlanState, then: int) -> bool:
