@@ -72,6 +72,13 @@ def read_advice(text: str) -> Advice | Problem:
 
 def advised(plan: Plan, step_id: StepId, kept: Collection[StepId], advice: Advice) -> WholePlan | Problem:
     """The document of a plan that goes on as advised."""
+    try:
+        return _advised(plan, step_id, kept, advice)
+    except (ValueError, RecursionError):  # arguments too deep, or numbers too large for any document
+        return _fault("What is advised cannot be written in a document.", "Give flat arguments and small numbers.")
+
+
+def _advised(plan: Plan, step_id: StepId, kept: Collection[StepId], advice: Advice) -> WholePlan | Problem:
     step = next(one for one in plan.steps if one.id == step_id)
     match advice:
         case RetryAdvice():
@@ -79,7 +86,7 @@ def advised(plan: Plan, step_id: StepId, kept: Collection[StepId], advice: Advic
         case AssignAdvice():
             made = _assigned(step, advice)
         case SkipAdvice():
-            left = tuple(replace(one, needs=_without(one.needs, step_id)) for one in plan.steps if one.id != step_id)
+            left = tuple(replace(one, needs=_without(one.needs, step)) for one in plan.steps if one.id != step_id)
             return _whole(replace(plan, steps=left))
         case InsertAdvice():
             return _inserted(plan, step_id, kept, advice.steps)
@@ -138,7 +145,7 @@ def _inserted(plan: Plan, step_id: StepId, kept: Collection[StepId], steps: str)
         if one.id in kept:
             continue
         if one.id == step_id:
-            rest += [*added, replace(one, needs=(*one.needs, added[-1].id))]
+            rest += [*added, replace(one, needs=(*one.needs, *(new.id for new in added)))]
         else:
             rest.append(one)
     return _whole(replace(plan, steps=(*before, *rest)))
@@ -148,8 +155,9 @@ def _whole(plan: Plan) -> WholePlan:
     return WholePlan(text=write_markdown(plan, lists=False), first=0, at=0, lines=0)
 
 
-def _without(needs: tuple[StepId, ...] | None, step_id: StepId) -> tuple[StepId, ...]:
-    return tuple(one for one in needs or () if one != step_id)
+def _without(needs: tuple[StepId, ...], gone: Step) -> tuple[StepId, ...]:
+    """What is waited for once a step is gone: in its place what that waited for, so that no order is lost."""
+    return tuple(dict.fromkeys(new for one in needs for new in (gone.needs if one == gone.id else (one,))))
 
 
 def _fault(detail: str, hint: str) -> Problem:
