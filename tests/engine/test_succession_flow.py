@@ -307,3 +307,37 @@ def test_a_run_of_which_it_is_unknown_whether_a_step_happened_is_not_replaced():
     with pytest.raises(Refused) as refused:
         asyncio.run(life.app.runs.commit(str(life.plan_id), KIM))
     assert code(refused) == "E_SUCCESSOR_DOUBT"
+
+
+def _paused(life: Scenario) -> None:
+    asyncio.run(life.app.runs.pause(str(life.run_id()), KIM))
+
+
+def _cancelled(life: Scenario) -> None:
+    asyncio.run(life.app.runs.cancel_run(str(life.run_id()), KIM))
+
+
+def _given_up(life: Scenario) -> None:
+    asyncio.run(life.app.runs.cancel_run(str(life.run_id()), KIM, status="failed"))
+
+
+def _aborted(life: Scenario) -> None:
+    life.answer("b", "abort").resume()
+
+
+def _answered(life: Scenario) -> None:
+    life.answer("b", "abort")
+
+
+@pytest.mark.parametrize("no", [_paused, _cancelled, _given_up, _aborted, _answered])
+def test_what_a_person_stopped_goes_on_unasked_by_nobody(no: Any) -> None:
+    life = allowed()
+    no(life)
+    before = life.app.runs.run(str(life.run_id())).status
+    propose(life, replace(released(), budget=Budget(attempts=50)), ROBOT)
+    review = life.app.plans.review(str(life.plan_id))
+    assert review.requires_approval and any("person" in one for one in review.reasons)
+    with pytest.raises(Refused) as refused:
+        asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT))
+    assert code(refused) == "E_PLAN_APPROVAL_MISSING"
+    assert life.app.runs.run(str(life.run_id())).status == before

@@ -19,7 +19,7 @@ from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.replan import causes_of, not_passed, remainder_of, replan_fault
 from ordain.core.lineage.subset import subset_faults
 from ordain.core.plan.canonical import plan_id
-from ordain.core.plan.model import Plan, contract_of
+from ordain.core.plan.model import Plan, check_of, contract_of
 from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import by_word
@@ -137,7 +137,8 @@ def unasked_or_why(
     approval = permission.approval
     approved = records.plan(former.lineage, approval.plan_id)
     causes, remainder = causes_of(former), remainder_of(plan, former, going.inheritance.kept)
-    faults = [*subset_faults(approved, plan, not_passed(former)), *_changed_since(here, approval, approved, going)]
+    faults = [*_said_since(here, state, former), *subset_faults(approved, plan, not_passed(former))]
+    faults += _changed_since(here, approval, approved, going)
     pending = next((name for name, one in state.replans.items() if one.open or one.remainder == remainder), "")
     own = pending if pending in state.replans and state.replans[pending].run_id == former.run_id else ""
     most = here.snapshot.settings.max_replans
@@ -146,6 +147,21 @@ def unasked_or_why(
     if faults:
         return None, faults
     return Unasked(approval_id=approval_id, causes=causes, remainder=remainder), ()
+
+
+def _said_since(here: Surroundings, state: PlanState, former: RunState) -> Iterator[str]:
+    """What somebody said of the run since: nobody goes on unasked against it."""
+    if former.paused_by is not None:
+        yield f"{former.paused_by.name} paused the run, and a person lets it go on"
+    if state.answers_sent or (state.stop_asked is not None and state.stop_asked_at >= former.executor_at):
+        yield "what a person said of the run was not heeded yet"
+    if former.finished and any(isinstance(one.event, RunCancelled) for one in here.records.run_events(former.run_id)):
+        yield "the run was ended before its end, and a person lets it go on"
+    if former.aborted_by is not None and any(one.decisions for one in former.accounts.values()):
+        yield "a person decided about a budget, and the run was aborted"
+    for name, record in former.steps.items():
+        if record.decided_by is not None and (record.state is not StepState.PASSED or check_of(former.step(name))):
+            yield f"a person decided about `{name}`"
 
 
 def _changed_since(here: Surroundings, approval: Approval, approved: Plan, going: GoingOn) -> Iterator[str]:
