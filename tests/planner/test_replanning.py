@@ -339,6 +339,26 @@ def test_nothing_to_replan(asking: Replanning) -> None:
     assert codes(refused.value.problems) == ["E_REPLAN_NOTHING"]
 
 
+def test_without_a_name_the_run_that_does_not_get_on_is_meant(asking: Replanning) -> None:
+    """`ordain replan` alone never means a run that completed, and its commands name replan."""
+
+    def meant() -> Any:
+        return asking.life(lambda app: _async(app.runs.stuck_run()))
+
+    for name in "ab":  # two completed runs of two plans
+        assert asking.started(document(fifth="grep -x e e.txt").replace("Eight", name)).status == "completed"
+    with pytest.raises(Refused) as refused:
+        meant()
+    assert codes(refused.value.problems) == ["E_RUN_NOT_FOUND"]
+    failed = [asking.started(document(policy="abort").replace("Eight", name)).run_id for name in "cd"]
+    with pytest.raises(Refused) as refused:
+        meant()
+    assert codes(refused.value.problems) == ["E_RUN_AMBIGUOUS"]
+    assert {*refused.value.problems[0].hints} == {f"ordain replan {run}" for run in failed}
+    waits = asking.started(document(policy="escalate").replace("Eight", "e"))
+    assert waits.status == "waiting" and meant() == waits.run_id
+
+
 def test_a_try_that_was_killed_counts(asking: Replanning) -> None:
     report = asking.started(document(policy="abort"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import NoReturn
 
 from ordain.app.plans import PlanVerbs
 from ordain.app.refusals import Refusals
@@ -228,21 +229,32 @@ class RunVerbs:
     def ended_run(self) -> RunId:
         """The run that a person means to run again where they name none: the one plan whose newest run failed or was
         cancelled, else the one whose run completed."""
-        lines = [line for line in self._plans.all() if line.last_run is not None]
-        for standings in (("failed", "cancelled"), ("completed",)):
-            found = [line.last_run for line in lines if line.status in standings and line.last_run is not None]
-            if len(found) == 1:
-                return found[0]
-            if found:
-                commands = tuple(f"ordain rerun {run_id}" for run_id in found[:_NAMED_MAX])
-                ways = f"{len(found)} plans have a run that ended as {' or '.join(standings)}. Name one:"
-                raise refuse("E_RUN_AMBIGUOUS", ways, *commands, command=commands[0])
-        raise refuse("E_RUN_NOT_FOUND", "No run of this workspace has ended.", command="ordain status")
+        found = self._one_that_was(("failed", "cancelled"), "rerun") or self._one_that_was(("completed",), "rerun")
+        return found or self._none_ended("has ended")
+
+    def _one_that_was(self, standings: Sequence[str], verb: str) -> RunId | None:
+        lines = self._plans.all()
+        found = [line.last_run for line in lines if line.status in standings and line.last_run is not None]
+        if len(found) > 1:
+            commands = tuple(f"ordain {verb} {run_id}" for run_id in found[:_NAMED_MAX])
+            ways = f"{len(found)} plans have a run that ended as {' or '.join(standings)}. Name one:"
+            raise refuse("E_RUN_AMBIGUOUS", ways, *commands, command=commands[0])
+        return found[0] if found else None
+
+    def _none_ended(self, how: str) -> NoReturn:
+        raise refuse("E_RUN_NOT_FOUND", f"No run of this workspace {how}.", command="ordain status")
+
+    def stuck_run(self) -> RunId:
+        """The run that a person means to replan where they name none: the only one that has not ended, else that of
+        the one plan whose newest run failed or was cancelled."""
+        if self._records.open_runs():
+            return self._records.only_open_run("replan")
+        return self._one_that_was(("failed", "cancelled"), "replan") or self._none_ended("failed or waits")
 
     def newest_run(self, ref: str | None) -> RunId:
         """The newest run of a plan; without a name, of the one plan whose run ended or waits."""
         if ref is None:
-            return self.ended_run()
+            return self._records.only_open_run("rerun") if self._records.open_runs() else self.ended_run()
         _, state = self._records.current(ref)
         if not state.runs:
             raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command="ordain status")

@@ -157,9 +157,13 @@ class Records:
             raise refuse("E_RUN_AMBIGUOUS", f"`{ref}` fits {len(found)} runs.", "Give more letters.")
         return RunId(found[0][0])
 
+    def open_runs(self) -> list[RunId]:
+        """The runs of this workspace that have not ended."""
+        return [run_id for plan in self._ledger.plans(open_only=True) if (run_id := plan.state.open_run)]
+
     def only_open_run(self, verb: str) -> RunId:
         """The one run that has not ended; `verb` is what somebody wants to do with it."""
-        runs = [run_id for plan in self._ledger.plans(open_only=True) if (run_id := plan.state.open_run)]
+        runs = self.open_runs()
         if not runs:
             raise refuse("E_RUN_NOT_FOUND", "No run of this workspace is open.", command="ordain status")
         if len(runs) > 1:

@@ -198,7 +198,8 @@ def replan(
 
     Example: ordain replan RUN-Q5ZK… -m "The archive is called greet-1.1.0.tar.gz now"
     """
-    run_id = what if what is not None and names_run(what) else session.app.runs.newest_run(what)
+    runs = session.app.runs
+    run_id = what if what is not None and names_run(what) else runs.newest_run(what) if what else runs.stuck_run()
     request = ReplanRequest(
         run=run_id,
         step=StepId(step) if step is not None else None,
