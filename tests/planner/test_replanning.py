@@ -127,6 +127,8 @@ def test_a_failed_step_is_replanned_and_a_person_approves_what_changed(asking: R
     review = asking.life(lambda app: _async(app.plans.review(line.plan_id)))
     assert review.requires_approval
     assert [one.step for one in review.successor.kept] == list("abcde")
+    known = asking.life(lambda app: app.plans.known(review, KIM)).known
+    assert (known.holding, known.broken) == ((), 3), "that the contracts of kept steps hold is nothing against them"
     assert asking.approved(line.plan_id).status == "completed"
     assert asking.lines() == dict.fromkeys("abcdefgh", 1)
 

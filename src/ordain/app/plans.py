@@ -157,7 +157,8 @@ class PlanVerbs:
             expressions=here.ports.expressions,
             within_ms=foresight.LOOKED_MS,
         )
-        return replace(review, known=foreknown(plan, foresight.conditions_before(plan, None, here).fault, looked))
+        kept = {one.step for one in review.successor.kept} if review.successor is not None else set()
+        return replace(review, known=foreknown(plan, foresight.conditions_before(plan, None, here).fault, looked, kept))
 
     def _sandbox(self, by: Principal | None) -> tuple[Shell | None, str]:
         """Where contracts are looked at before a run, or why nowhere."""

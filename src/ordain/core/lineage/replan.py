@@ -7,6 +7,7 @@ same remainder twice. What counts is in the lineage's own stream, so no renaming
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable
 
 from ordain.core.lineage.lineage import PlanState
@@ -33,6 +34,11 @@ def cause_of(state: RunState, step_id: StepId) -> str:
     if outcome is None or outcome.error is None:
         return record.state.value
     return outcome.error + (f" {outcome.exit_code}" if outcome.exit_code is not None else "")
+
+
+def cause_words(cause: str) -> str:
+    """The same for a person to read."""
+    return re.sub(r" (\d+)$", r", exit status \1", cause.removeprefix(": "))
 
 
 def causes_of(state: RunState) -> tuple[str, ...]:
@@ -77,7 +83,7 @@ def replan_fault(
         return _asks("E_REPLAN_LIMIT", f"This plan was replanned {len(tries)} times, and {most} are allowed.")
     known = {cause for one in tries for cause in one.causes}
     if again := next((cause for cause in causes if cause in known), None):
-        return _asks("E_REPLAN_LIMIT", f"It was replanned for this already: {again.removeprefix(': ')}.")
+        return _asks("E_REPLAN_LIMIT", f"It was replanned for this already: {cause_words(again)}.")
     return None
 
 

@@ -6,7 +6,7 @@ Pure: who looked hands in what was seen. What an earlier step may still change i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -61,8 +61,10 @@ def foreknown(
     plan: Plan,
     fault: Callable[[Precondition], str | None] | None = None,
     looked: Mapping[StepId, Looked] | None = None,
+    kept: Collection[StepId] = (),
 ) -> Foreknown:
-    """What is known. `fault` says why a precondition does not hold now; without it nobody has looked."""
+    """What is known. `fault` says why a precondition does not hold now; without it nobody has looked. Of steps that are
+    kept from a run before a contract should hold, so it says nothing against them."""
     conditions: list[tuple[StepId | None, Precondition]] = [(None, one) for one in plan.preconditions]
     conditions += [(step.id, one) for step in plan.steps for one in step.preconditions]
     steps = {step.id: step for step in plan.steps}
@@ -73,7 +75,8 @@ def foreknown(
         why = fault(one) if fault is not None and _is_settled(one, steps[step] if step else None, locks) else ""
         answer = KnownAnswer.PASS if why is None else KnownAnswer.FAIL if why else KnownAnswer.UNKNOWN
         found.append(KnownCondition(condition=one, answer=answer, step=step, detail=why or ""))
-    contracts = {step.id: (looked or {}).get(step.id, Looked()) for step in plan.steps if contract_of(step) is not None}
+    checked = (step.id for step in plan.steps if contract_of(step) is not None and step.id not in kept)
+    contracts = {step_id: (looked or {}).get(step_id, Looked()) for step_id in checked}
     verdicts = [one.verdict for one in contracts.values()]
     reasons = {one.detail for one in contracts.values() if one.verdict is None}
     return Foreknown(

@@ -48,6 +48,9 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
     if question.wants:
         command = f"ordain show {_run(question)} --brief {shlex.quote(question.step)} --json"
         yield f"  For a planner: {style.bold(command)}"
+    if question.kind == "escalation":
+        ways = f"ordain revise {_run(question)} DOCUMENT, or ordain replan {_run(question)}"
+        yield f"  By another plan, and what passed is kept: {style.bold(ways)}"
     if question.takes:
         yield f"  Wanted: {wanted_words(question)}"
 

@@ -240,6 +240,8 @@ def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str
         yield f"    → {style.bold(command)}"
     approving = style.dim(f"(where it needs approval, first: ordain approve {short_id(report.plan_id)})")
     yield f"    → {style.bold(f'ordain rerun {report.run_id}')}  {approving}"
+    going_on = style.dim("(by another plan; unchanged steps that passed are kept)")
+    yield f"    → {style.bold(f'ordain rerun {report.run_id} --with DOCUMENT')}  {going_on}"
 
 
 def spent_words(spending: Iterable[Spending]) -> str:

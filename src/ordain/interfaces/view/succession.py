@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ordain.core.lineage.lineage import Version
+from ordain.core.lineage.replan import cause_words
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, StepId
@@ -25,7 +26,7 @@ def successor_lines(found: Successor, identity: PlanId, style: Style) -> Iterato
     if found.reason:
         yield _row("Why", visible(" ".join(found.reason.split())))
     if found.causes:
-        yield _row("Failed", visible("; ".join(found.causes)))
+        yield _row("Failed", visible("; ".join(map(cause_words, found.causes))))
     yield _row("Keeps", _kept_words(found.kept))
     yield _row("Runs", visible(_named(found.runs)) or "nothing else")
     if found.runs_partly:
@@ -65,7 +66,9 @@ def _row(label: str, text: str) -> str:
 
 
 def _ended(found: Successor) -> str:
-    return {"replaced": "was replaced", "completed": "completed"}.get(found.run_status, f"was {found.run_status}")
+    return {"replaced": "was replaced", "completed": "completed", "failed": "failed"}.get(
+        found.run_status, f"was {found.run_status}"
+    )
 
 
 def _kept_words(kept: Sequence[KeptStep]) -> str:
