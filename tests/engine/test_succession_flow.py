@@ -341,3 +341,24 @@ def test_what_a_person_stopped_goes_on_unasked_by_nobody(no: Any) -> None:
         asyncio.run(life.app.runs.commit(str(life.plan_id), ROBOT))
     assert code(refused) == "E_PLAN_APPROVAL_MISSING"
     assert life.app.runs.run(str(life.run_id())).status == before
+
+
+def test_a_step_that_failed_anywhere_in_the_chain_is_not_left_out_unasked() -> None:
+    made = plan(
+        step("a", contract="check a", on_failure=ESCALATE),
+        step(
+            "note", action=CallTool(tool="edit_file", args={"path": "n", "old": "x", "new": "y"}), on_failure=ESCALATE
+        ),
+    )
+    life = Scenario(plan=made)
+    life.prepare()
+    approve(life, allow_subset=True)
+    life.run()
+    assert life.status() == "waiting"
+    life.shell.script |= {"check a": 1, "do a": 1}
+    propose(life, replace(made, budget=Budget(attempts=50)), ROBOT)
+    life.execute(lambda: life.app.runs.commit(str(life.plan_id), ROBOT))
+    assert life.states() == {"a": "escalated", "note": "pending"}
+    propose(life, replace(made, steps=made.steps[:1]), ROBOT)
+    review = life.app.plans.review(str(life.plan_id))
+    assert review.requires_approval and any("`note` did not pass" in one for one in review.reasons)

@@ -137,7 +137,7 @@ def unasked_or_why(
     approval = permission.approval
     approved = records.plan(former.lineage, approval.plan_id)
     causes, remainder = causes_of(former), remainder_of(plan, former, going.inheritance.kept)
-    faults = [*_said_since(here, state, former), *subset_faults(approved, plan, not_passed(former))]
+    faults = [*_said_since(here, state, former), *subset_faults(approved, plan, set(_failed(here, former)))]
     faults += _changed_since(here, approval, approved, going)
     pending = next((name for name, one in state.replans.items() if one.open or one.remainder == remainder), "")
     own = pending if pending in state.replans and state.replans[pending].run_id == former.run_id else ""
@@ -147,6 +147,17 @@ def unasked_or_why(
     if faults:
         return None, faults
     return Unasked(approval_id=approval_id, causes=causes, remainder=remainder), ()
+
+
+def _failed(here: Surroundings, former: RunState) -> Iterator[StepId]:
+    """The steps that were begun in this run or in one before it and have not passed since."""
+    yield from not_passed(former)
+    run = former
+    while run.continues is not None:
+        run = here.records.run(run.continues)[0]
+        for name in not_passed(run):
+            if name not in former.steps or former.steps[name].state is not StepState.PASSED:
+                yield name
 
 
 def _said_since(here: Surroundings, state: PlanState, former: RunState) -> Iterator[str]:
