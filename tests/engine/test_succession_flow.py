@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from tests.build import plan, step
 from tests.engine.test_succession import approve, audited, began, code, go_on, kept, propose
 from tests.scenario import KIM, ROBOT, Scenario
+from tests.test_gate import KIMS, demanding, forge, lineage
 from tests.words import (
     Account,
+    ApprovalGiven,
     Budget,
     CallTool,
     Escalate,
@@ -362,3 +364,32 @@ def test_a_step_that_failed_anywhere_in_the_chain_is_not_left_out_unasked() -> N
     propose(life, replace(made, steps=made.steps[:1]), ROBOT)
     review = life.app.plans.review(str(life.plan_id))
     assert review.requires_approval and any("`note` did not pass" in one for one in review.reasons)
+
+
+def _failing(**fields: Any) -> Plan:
+    return plan(step("a"), step("b"), **fields)
+
+
+def _demanding() -> Scenario:
+    return demanding(Scenario(plan=_failing()).script(b=1))
+
+
+def test_where_only_signatures_count_nothing_goes_on_after_a_run_that_nobody_signed() -> None:
+    signed = _demanding().prepare()
+    shown = replace(signed.app.plans.review(str(signed.plan_id)), allow_subset=True)
+    asyncio.run(signed.app.approvals.approve(str(signed.plan_id), KIM, shown, KIMS))
+    signed.run()
+    assert signed.status() == "failed"
+    propose(signed, _failing(budget=Budget(attempts=50)), ROBOT)
+    assert not signed.app.plans.review(str(signed.plan_id)).requires_approval
+
+    forged = _demanding()  # whoever can write the ledger writes the same, but for the signature
+    for stream in (lineage(signed), f"run/{signed.run_id()}"):
+        events = [one.event for one in signed.ledger.read(stream)]
+        forge(
+            forged, stream, *(replace(one, signature=None) if isinstance(one, ApprovalGiven) else one for one in events)
+        )
+    with pytest.raises(Refused) as refused:
+        asyncio.run(forged.app.runs.commit(str(signed.plan_id), ROBOT))
+    assert code(refused) == "E_APPROVAL_SIGNATURE"
+    assert forged.world.effects == []

@@ -17,7 +17,7 @@ from ordain.app.output_tail import OutputTails
 from ordain.app.proposals import Proposals
 from ordain.app.readiness import refuse_broken, refuse_unprotectable
 from ordain.app.run_end import RunEnds, refuse_if_ended
-from ordain.app.succession import going_on, opened_after, refuse_unready, replacing, unasked_or_why
+from ordain.app.succession import GoingOn, going_on, opened_after, refuse_unready, replacing, unasked_or_why
 from ordain.core.approval.approval import Approval, Principal
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.plan.actions.lock import lock_taken
@@ -28,7 +28,7 @@ from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Life, Review, RunReport, run_report
-from ordain.core.run.event import ApprovalGiven, RunCancelled, RunEnded, RunFinished, RunOpened, RunStarted
+from ordain.core.run.event import ApprovalGiven, RunCancelled, RunEnded, RunFinished, RunOpened, RunStarted, Unasked
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import keepable
 from ordain.core.run.wait import signals_of, stream_of_signal
@@ -276,8 +276,7 @@ class RunControl:
         settings, going, unasked = snapshot.settings, going_on(here, state, plan), None
         requires_approval = self._asks_approval(state, plan, settings)
         if going is not None:
-            refuse_unready(here, going.former)
-            unasked = unasked_or_why(here, state, plan, going)[0] if shown is None else None
+            unasked = await self._unasked(state, plan, going, shown)
             requires_approval = unasked is None
         events: tuple[ApprovalGiven | RunEnded | RunStarted, ...] = ()
         if shown is not None:
@@ -333,6 +332,16 @@ class RunControl:
             )
         self.started = run_id
         return snapshot.workspace.size
+
+    async def _unasked(self, state: PlanState, plan: Plan, going: GoingOn, shown: Review | None) -> Unasked | None:
+        """Why nobody need be asked about a successor, if so; raises Refused where it could not go on at all."""
+        former = going.former
+        refuse_unready(self._here, former)
+        unasked = unasked_or_why(self._here, state, plan, going)[0] if shown is None else None
+        if unasked is not None or going.inheritance.kept:
+            # What is kept counts as done, so what it was begun on and decided by must count too.
+            await self._gate.refuse_unsigned_run(former, *self._records.start_of(former.run_id, former.lineage))
+        return unasked
 
     async def check_startable(self, ref: str, preparation: str | None = None) -> None:
         """Raise Refused where no run of this plan could start on the approvals there are."""
