@@ -406,9 +406,9 @@ class PlanVerbs:
     ) -> Prepared:
         """Propose to go on with a run by another plan, also after its end. Nothing is kept of `again_from` and what
         needs it."""
-        run_id = self._records.find_run(run)
         step = StepId(again_from) if again_from is not None else None
         async with self._refusals.asked_for("rerun", run, by):
+            run_id = self._records.find_run(run)
             succession = Succession(run_id=run_id, again_from=step, reason=reason)
             return await self._proposals.revise(run_id, by, data, file, params, origin, succession)
 
