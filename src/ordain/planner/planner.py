@@ -170,9 +170,10 @@ class Planner:
         if access is None:
             notices = [one for one in self._here.snapshot.notices if one.code == "W_CONFIG_UNTRUSTED"]
             command = notices[0].command if notices else None
+            untrusted = "; ordain.toml is not trusted as it stands, so what it names does not count yet"
             raise refuse(
                 "E_PLANNER_NONE",
-                "No planner is configured: nobody is named who writes plans here.",
+                f"No planner is configured: nobody is named who writes plans here{untrusted * bool(notices)}.",
                 'Write into ordain.toml: [planner], and below it model = "anthropic:NAME" (or "openai:NAME", '
                 '"ollama:NAME"), and let a person run `ordain trust`.',
                 command=command or "ordain explain E_PLANNER_NONE",

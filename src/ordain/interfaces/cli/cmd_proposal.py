@@ -8,6 +8,7 @@ from typing import get_args
 import click
 import msgspec
 
+from ordain.core.approval.approval import Channel
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.canonical import short_id
@@ -180,7 +181,10 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
     line = session.run(session.app.plans.reject(session.plan_named(plan), session.by, feedback, about))
     left = "" if line.status == Stage.REJECTED else " The next revision must be a person's."
     short = short_id(line.plan_id)
-    return session.show(line, [f"Rejected {short}.{left}"], next_=[f"ordain revise {short}"])
+    ways = [f"ordain revise {short}"]
+    if not left and line.proposer.channel is Channel.PLANNER:
+        ways.insert(0, f"ordain plan --revise {short}")
+    return session.show(line, [f"Rejected {short}.{left}", *(f"  → {way}" for way in ways)], next_=ways)
 
 
 @command()
