@@ -19,6 +19,7 @@ from tests.words import (
     Principal,
     Refused,
     StopReason,
+    TextCame,
     became,
     difference,
     notices_of,
@@ -135,7 +136,10 @@ def test_a_reason_for_giving_up_is_told_and_nothing_is_made_up(asking: Asking) -
 def test_who_only_talks_is_asked_for_a_call_and_then_left(asking: Asking) -> None:
     planned = asking.asked([says("Here is my plan: …"), submits(RAISE)])
     assert planned.prepared is not None
+    asking.news.clear()
     planned = asking.asked([says("Here is my plan: …")] * 3)
+    said = [one.text for one in asking.news if isinstance(one, TextCame)]
+    assert "".join(said).splitlines() == ["Here is my plan: …"] * 3, "each answer is shown as a line of its own"
     assert (planned.drafted.end, codes(problems_of(planned))) == (DraftEnd.NOTHING, ["E_PLANNER_NO_PLAN"])
 
 

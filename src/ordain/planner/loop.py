@@ -16,7 +16,7 @@ from ordain.core.text.schema import Matches
 from ordain.engine.dialogue import Dialogue, DialogueEnd, DialogueLimits, Perform, Performed, checked, converse
 from ordain.planner.brief import QUESTIONS_MAX
 from ordain.planner.rounds import Heard, Rounds
-from ordain.ports.model import Message, ModelClient, ModelNews, ModelUsage, Tell, ToolSpec, ToolUse, UserText
+from ordain.ports.model import Message, ModelClient, ModelNews, ModelUsage, Tell, TextCame, ToolSpec, ToolUse, UserText
 
 CALLS_MAX = 60
 """Of all tools in one planning, refused ones among them: a bound for a model that does not heed the smaller ones."""
@@ -155,6 +155,7 @@ async def draft(
         if dialogue.end is not DialogueEnd.SAID or nudges >= NUDGES_MAX:
             break
         nudges += 1
+        tell(TextCame(text="\n"))  # what it says next is another answer
         said = (*dialogue.messages, UserText(text=_NUDGE))
     end, reason = final.ended(dialogue)
     return Drafted(

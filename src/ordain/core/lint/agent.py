@@ -65,7 +65,7 @@ def startable(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def agent_problem(code: str, name: str, fault: str) -> Problem:
     """That an agent cannot be started: a warning while a plan is looked at, a refusal when a run is to begin."""
-    hint = "Install what it needs, or let its definition in ordain.toml say where that is."
+    hint = "Install or set what it needs, or let its definition in ordain.toml say where that is."
     return blame_step(None, code, f"The agent `{name}` cannot be started here: {fault}.", hint, command=_LIST)
 
 
