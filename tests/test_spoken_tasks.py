@@ -443,3 +443,23 @@ def test_what_it_runs_is_in_the_sandbox_at_tier_1(workspace: Path) -> None:
         went = carried_out(workspace, settings(server), step, tier=1)
     assert went.report.status == "completed" and not (workspace / "elsewhere").exists()
     assert "MY_MODEL" not in answers_of(server.asked[-1])[-1]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        '{"path": "\\ud800"}',
+        '{"\\ud800": 1}',
+        '{"path": ' + '{"k": ' * 900 + "1" + "}" * 901,
+        '{"path": 1' + "0" * 400 + "}",
+    ],
+    ids=["surrogate", "name", "deep", "huge"],
+)
+def test_arguments_made_to_break_are_answered_and_the_run_goes_on(workspace: Path, args: str) -> None:
+    _, asked = run(workspace, CHAT.calls(("write_file", args)), CHAT.calls(("nope", args)), CHAT.says())
+    assert len(asked) == 3 and all(one.startswith("Error") for one in answers_of(asked[1]))
+
+
+def test_a_model_that_says_half_a_character_is_one_that_answers_badly(workspace: Path) -> None:
+    went, _ = run(workspace, CHAT.calls(("\ud800", "{}")))
+    assert went.outcomes[0].error == "F_MODEL_UNREACHED"

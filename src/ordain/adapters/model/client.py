@@ -21,7 +21,7 @@ from ordain import __version__
 from ordain.adapters.model.chat import Chat
 from ordain.adapters.model.messages import Messages
 from ordain.adapters.model.responses import Responses
-from ordain.adapters.model.wire import Broken, ProviderError, WireProtocol, provider_error
+from ordain.adapters.model.wire import Broken, ProviderError, WireProtocol, is_unicode, provider_error
 from ordain.core.policy.model_choice import ModelAccess, access_fault
 from ordain.core.text.redaction import Redactor
 from ordain.ports.model import ModelClient, ModelFailed, ModelRequest, ModelTurn, RequestFailed, Tell, TextCame
@@ -270,4 +270,6 @@ def _decoded(data: str) -> Mapping[str, Any]:
         raise Broken("what it sent is no JSON") from None
     if not isinstance(event, dict):
         raise Broken("what it sent is no object")
+    if not is_unicode(event):
+        raise Broken("what it sent holds what is no character", again=False)
     return event

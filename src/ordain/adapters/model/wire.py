@@ -7,11 +7,17 @@ never used.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ordain.core.policy.model_choice import ModelAccess
 from ordain.ports.model import ModelRequest, ModelTurn, ToolAnswer, ToolUse
+
+ARGUMENTS_DEPTH_MAX = 64
+"""How deep the arguments of a call may be nested; no tool wants nearly as much."""
+_TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class Broken(Exception):
@@ -71,7 +77,29 @@ def tool_use(use_id: str, name: str, written: str) -> ToolUse:
         return ToolUse(id=use_id, name=name, fault=str(error)[:200])
     if not isinstance(arguments, dict):
         return ToolUse(id=use_id, name=name, fault="they are no object")
+    if _depth(written) > ARGUMENTS_DEPTH_MAX:
+        return ToolUse(id=use_id, name=name, fault=f"they are nested deeper than {ARGUMENTS_DEPTH_MAX} levels")
+    if not is_unicode(arguments):
+        return ToolUse(id=use_id, name=name, fault="they hold what is no character")
     return ToolUse(id=use_id, name=name, arguments=arguments)
+
+
+def is_unicode(value: Any) -> bool:
+    """Whether a value of JSON holds no half of a character, which nothing could write down."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _depth(written: str) -> int:
+    """How many objects and lists stand inside one another; those in texts do not count."""
+    deepest = depth = 0
+    for mark in _BRACKETS.findall(_TEXTS.sub("", written)):
+        depth += 1 if mark in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
