@@ -88,4 +88,5 @@ def replan_fault(
 
 
 def _asks(code: str, detail: str) -> Problem:
-    return Problem(code=code, detail=detail, hints=("A person decides how it goes on.",), command="ordain inbox")
+    hint = "A person decides how it goes on: what the planner proposed may wait, or they `ordain revise` it themselves."
+    return Problem(code=code, detail=detail, hints=(hint,), command="ordain inbox")

@@ -100,7 +100,7 @@ def give(session: Session, made: NewDocument, problems: Sequence[Problem], outpu
         if force:
             write_whole(output, data)
         else:
-            write_new(output, [data], mode=NEW_MODE)
+            write_new(output, [data], mode=NEW_MODE, instead="Give a new name, or --force to replace it.")
         made = replace(made, written=output)
     named = [replace(one, where=replace(one.where or Place(), file=output or "the document")) for one in problems]
     following = _following(output, problems)

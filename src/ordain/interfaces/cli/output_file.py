@@ -40,16 +40,14 @@ def make_parents(path: str) -> None:
         raise _refused(path, error) from error
 
 
-def write_new(path: str, parts: Iterable[bytes], *, mode: int = 0o600) -> None:
+def write_new(path: str, parts: Iterable[bytes], *, mode: int = 0o600, instead: str = "Give a new name.") -> None:
     """Write a file that its owner alone can read, or whoever the mode lets, where there is none; nothing is left of a
-    failure."""
+    failure. `instead` says what helps where there is one."""
     target = Path(path)
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except FileExistsError as error:
-        raise refuse(
-            "E_OUTPUT", f"Something is at {path} already; it was left as it is.", "Give a new name."
-        ) from error
+        raise refuse("E_OUTPUT", f"Something is at {path} already; it was left as it is.", instead) from error
     except (OSError, ValueError) as error:
         raise _refused(path, error) from error
     try:
