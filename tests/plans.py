@@ -229,7 +229,7 @@ class _Maker:
         if field.name == "needs":
             needs = self.draw(st.sets(st.sampled_from(self.steps), max_size=2))
             return tuple(sorted(needs))
-        if kind is Fallback:
+        if (kind, field.name) == (Fallback, "steps"):
             return tuple(self.draw(st.lists(st.sampled_from(self.fallbacks), min_size=1, max_size=2, unique=True)))
         if kind is StepCompleted:
             return self.draw(st.sampled_from(self.steps))

@@ -30,7 +30,13 @@ def shown(life: Scenario) -> tuple[int, list[str]]:
     """The exit status of the command line for how this run ended, and what it says."""
     lines: list[str] = []
     session = SimpleNamespace(
-        json=False, terminal=False, style=Style(False), run=asyncio.run, view=None, say=lines.extend
+        json=False,
+        terminal=False,
+        style=Style(False),
+        run=asyncio.run,
+        view=None,
+        say=lines.extend,
+        notices=lambda problems: None,
     )
 
     async def report():

@@ -360,10 +360,12 @@ def placed(
 
 
 def _place_of(step: str, document: Document) -> Place:
-    """Where a step is: one of the document itself, or the only one of this name in the plans inside it."""
+    """Where a step is: one of the document itself, or the only one of this name in the plans inside it. Nowhere where
+    one of this name is in another file too."""
     inside = [place for name, place in document.inner.items() if name.rpartition("/")[2] == step]
     if step in document.places:
-        return document.places[step] if not inside else Place()
+        own = document.places[step]
+        return own if all(place.file == own.file for place in inside) else Place()
     return inside[0] if len(inside) == 1 else Place()
 
 

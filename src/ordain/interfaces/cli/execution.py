@@ -54,7 +54,6 @@ def carry_out(
 ) -> int:
     """Do a run's work, watch it, ask at a terminal everything it waits for, report, and turn how it ended into an exit
     status."""
-    session.app.runs.tell = lambda words: session.tell(f"  {session.clean(words)}")
     report = _watched(session, work)
     if commits and session.app.runs.started != report.run_id:
         earlier = earlier_run(report)
@@ -132,6 +131,7 @@ _STATUS = {
 def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:
     """Progress, to stderr or, `as_result`, to stdout: on a terminal how the run stands, elsewhere one line a change;
     with `events`, for robots, what is told itself to stdout."""
+    session.app.runs.tell = lambda words: session.tell(f"  {session.clean(words)}")
     stream, style = (sys.stdout, session.style) if as_result else (sys.stderr, session.error_style)
     if session.json:
         if not events or session.toon:
