@@ -316,6 +316,7 @@ class Product:
             state = SimpleNamespace(
                 plan_id=PlanId(f"plan:{stream:>064}"),
                 open_run="run" if stage is Stage.EXECUTING else None,
+                beneath=None,
                 status=lambda _, stage=stage: stage,
                 owned_by=lambda _: True,
                 runs={},

@@ -39,10 +39,10 @@ class ProposalCopies:
         folder = PurePosixPath(self._here.snapshot.settings.documents)
         return str(folder / f"{lineage_id(stream)}.plan.md")
 
-    def text(self, stream: str) -> bytes | None:
-        """The copy as one document, with what stands in a file of its own; None where there is no copy. Raises Refused
-        where that file is gone."""
-        data = self._here.ports.workspace.document(self.path(stream))
+    def text(self, stream: str, path: str = "") -> bytes | None:
+        """The copy, by default at its usual path, as one document, with what stands in a file of its own; None where
+        there is no copy. Raises Refused where that file is gone."""
+        data = self._here.ports.workspace.document(path or self.path(stream))
         if data is None or ARTIFACTS.encode() not in data:
             return data
         document = read(data, None, self._here.fetch)
@@ -63,7 +63,7 @@ class ProposalCopies:
         if state.document is not None or (plan := self._here.records.readable_plan(stream)) is None:
             return
         here, path = self._here, self.path(stream)
-        if self._is_edited(stream, state):
+        if self._is_edited(stream, state, path):
             return
         if state.stage is Stage.ARCHIVED:
             here.ports.copies.remove(path)
@@ -91,19 +91,20 @@ class ProposalCopies:
 
     def drift(self, stream: str, state: PlanState) -> tuple[Problem, ...]:
         """A notice when our copy of a proposal says something else than the plan."""
-        if state.document is not None or not self._is_edited(stream, state):
+        path = self.path(stream)
+        if state.document is not None or not self._is_edited(stream, state, path):
             return ()
         return (
             Problem(
                 code="W_DOC_DRIFT",
-                detail=f"{self.path(stream)} was edited since; what runs is what was prepared.",
+                detail=f"{path} was edited since; what runs is what was prepared.",
                 command=f"ordain revise {short_id(state.plan_id)}",
             ),
         )
 
-    def _is_edited(self, stream: str, state: PlanState) -> bool:
+    def _is_edited(self, stream: str, state: PlanState, path: str) -> bool:
         try:
-            data = self.text(stream)
+            data = self.text(stream, path)
         except Refused:  # nobody can tell, and an edit is not overwritten
             return True
         plan = read(data, None, self._here.fetch).plan if data is not None else None
