@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ordain.core.plan.condition import Contract, Verification
     from ordain.core.plan.model import Plan, Step
     from ordain.core.text.problem import Problem, Refused
+    from ordain.planner.outcome import Planned, PlanRequest
+    from ordain.planner.planner import Planner
+    from ordain.planner.replan import Replanner, ReplanRequest
 
 __version__ = "0.2.0"
 
@@ -30,9 +33,14 @@ __all__ = [
     "Contract",
     "Handler",
     "Plan",
+    "PlanRequest",
+    "Planned",
+    "Planner",
     "Principal",
     "Problem",
     "Refused",
+    "ReplanRequest",
+    "Replanner",
     "RunCommand",
     "Step",
     "Verification",
@@ -50,9 +58,14 @@ _HOMES = {
     "Contract": "ordain.core.plan.condition",
     "Handler": "ordain.adapters.tools.python",
     "Plan": "ordain.core.plan.model",
+    "PlanRequest": "ordain.planner.outcome",
+    "Planned": "ordain.planner.outcome",
+    "Planner": "ordain.planner.planner",
     "Principal": "ordain.core.approval.approval",
     "Problem": "ordain.core.text.problem",
     "Refused": "ordain.core.text.problem",
+    "ReplanRequest": "ordain.planner.replan",
+    "Replanner": "ordain.planner.replan",
     "RunCommand": "ordain.core.plan.actions.command",
     "Step": "ordain.core.plan.model",
     "Verification": "ordain.core.plan.condition",

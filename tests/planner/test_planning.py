@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ordain
 from tests.planner.planners import BY, MODEL, RAISE, SETTINGS, Asking, codes, submits
 from tests.twins.model import calls, says
 from tests.words import (
@@ -16,6 +17,8 @@ from tests.words import (
     DraftEnd,
     ModelFailed,
     ModelUsage,
+    Planner,
+    PlanRequest,
     Principal,
     Refused,
     StopReason,
@@ -381,3 +384,10 @@ def test_a_client_cannot_have_the_plan_of_another_revised(asking: Asking) -> Non
     with pytest.raises(Refused) as caught:
         asking.asked([], by=Principal(name="mcp/bob", channel=Channel.MCP), revise=plan)
     assert codes(caught.value.problems) == ["E_PLAN_NOT_YOURS"]
+
+
+def test_the_library_has_the_planner_by_its_public_names(asking: Asking) -> None:
+    assert (ordain.Planner, ordain.PlanRequest) == (Planner, PlanRequest)
+    planned = asking.asked([submits(RAISE)], by=Principal(name="bot", channel=Channel.LIBRARY))
+    assert isinstance(planned, ordain.Planned) and planned.prepared is not None
+    assert planned.prepared.review.proposer.channel is Channel.PLANNER
