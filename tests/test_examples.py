@@ -50,7 +50,9 @@ class Tried:
         app = open_at_terminal(self.path, exact=True)
         if settings:
             await app.approvals.trust(app.approvals.configuration()[1], KIM)
-        assert app.plans.lint(data, name, params).problems == ()
+        # One of the page's plans shows what follows when a file is not there.
+        found = app.plans.lint(data, name, params).problems
+        assert [one for one in found if one.code != "W_PATH_UNKNOWN"] == []
         prepared = await app.plans.prepare(data, name, KIM, params)
         if prepared.review.requires_approval:
             await app.approvals.approve(prepared.review.plan_id, KIM)

@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S
 from tests.words import open_at_terminal, read_settings
 
 OURS = ["plan_propose", "plan_lint", "plan_list", "plan_get", "plan_revise", "plan_prepare", "plan_approve"]
-OURS += ["plan_commit", "plan_status", "plan_cancel", "plan_reject", "tools_list"]
+OURS += ["plan_commit", "plan_status", "plan_cancel", "plan_reject", "plan_generate", "tools_list"]
 THEIRS = ["echo", "odd", "send", "progress", "slow", "crash", "big", "wrong", "sample", "grow", "refuse"]
 ENFORCE = '[guard]\nmode = "enforce"\n'
 

@@ -105,7 +105,7 @@ def test_a_ledger_of_the_first_version_verifies_and_its_old_summaries_are_not_be
     assert json.loads(workspace.ordain("list", "--all", "--json").out)["data"] == before
     assert workspace.ordain("audit", "verify").status == 0
     with sqlite3.connect(ledger) as connection:  # and one that claims to be of today is compared with them
-        connection.execute("UPDATE plans SET body = CAST('{\"fold\":2,' || substr(body, 2) AS BLOB)")
+        connection.execute("UPDATE plans SET body = CAST('{\"fold\":3,' || substr(body, 2) AS BLOB)")
     connection.close()
     assert workspace.ordain("audit", "verify").status == 1
     assert workspace.ordain("audit", "rebuild").status == 0
