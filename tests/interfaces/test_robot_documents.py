@@ -223,6 +223,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "archive.": (FINE, "archive IT", ended),
     "diff.": (FINE, "diff IT small.plan.md", edited),
     "plan.": (REFUSED, "plan 'Raise the version.'", nothing),
+    "replan.": (REFUSED, "replan IT", asking),
     "simulate.": (FINE, "simulate small.plan.md", nothing),
     "new.": (FINE, "new upgrade-dependency --param package=httpx --param from=0.27.2 --param version=0.28.1", nothing),
     "compose.": (FINE, "compose small.plan.md fails.plan.md", nothing),
