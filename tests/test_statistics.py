@@ -30,6 +30,7 @@ from tests.words import (
     Finished,
     Instant,
     Part,
+    Records,
     Refused,
     Retry,
     RunEvent,
@@ -123,7 +124,8 @@ def parts_add_up(seed: int, cut: int, later: int) -> None:
 
 
 def check_sums(life: Life, found: Statistics, histories: list[list[tuple[Instant, RunEvent]]]) -> None:
-    states = [replay(life.plan, history) for history in histories]
+    records = Records(life.ledger)
+    states = [replay(records.run(history[0][1].run_id)[0].plan, history) for history in histories]  # type: ignore[union-attr]
     assert found.runs.by_status == Counter(state.status for state in states)
     assert found.runs.count == sum(found.runs.by_status.values()) == len(states)
     assert found.plans is not None and found.plans.count == sum(found.plans.by_status.values()) == 1
@@ -140,17 +142,17 @@ def check_sums(life: Life, found: Statistics, histories: list[list[tuple[Instant
     assert all(spent > 0 for one in found.steps for spent in one.time.parts.values())
 
     # Counts.
-    records = [record for state in states for record in state.steps.values()]
+    stood = [record for state in states for record in state.steps.values()]
     begun = [event for history in histories for _, event in history if isinstance(event, AttemptStarted)]
     assert found.retries.attempts == len(begun)
     assert (
         sum(one.attempts for one in found.steps) == sum(one.attempts for one in found.kinds) == found.retries.attempts
     )
-    passed = [record for record in records if record.state is StepState.PASSED and not record.kept]
+    passed = [record for record in stood if record.state is StepState.PASSED and not record.kept]
     assert found.retries.passed == len(passed)
     assert found.retries.passed_again == sum(record.attempts > 1 for record in passed)
-    assert found.runs.kept == sum(record.kept for record in records)
-    assert sum(found.decisions.answers.values()) == sum(record.decisions for record in records)
+    assert found.runs.kept == sum(record.kept for record in stood)
+    assert sum(found.decisions.answers.values()) == sum(record.decisions for record in stood)
     assert found.decisions.asked >= sum(found.decisions.answers.values())
     assert (found.decisions.waited_ms is None) is not any(found.decisions.answers.values())
     assert found.runs.takeovers == sum(max(state.epoch - 1, 0) for state in states)

@@ -9,15 +9,20 @@ from msgspec.structs import replace
 
 from tests.build import plan, step
 from tests.engine.test_succession import approve, audited, began, code, go_on, kept, propose
+from tests.patience import eventually_in_loop
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_gate import KIMS, demanding, forge, lineage
 from tests.words import (
+    Abort,
     Account,
     ApprovalGiven,
+    AttemptEnded,
     Budget,
     CallTool,
+    Continue,
     Escalate,
     Fallback,
+    Finished,
     ForEach,
     NestedPlan,
     Plan,
@@ -71,8 +76,6 @@ def looped(contract: str = "check wrong", items: str = "items", command: str = "
 
 def scripted(life: Scenario, **outputs: str) -> Scenario:
     """Let commands give these outputs."""
-    from tests.words import Finished
-
     for command, text in outputs.items():
         data = text.encode()
         life.shell.script[command] = Finished(duration_ms=1, exit_code=0, output=data, output_bytes=len(data))
@@ -92,8 +95,6 @@ def test_of_a_loop_that_failed_half_way_the_rest_runs():
     tried: list[str] = []
 
     async def once(command: Any) -> Any:
-        from tests.words import Finished
-
         tried.append(command.mark)
         return Finished(duration_ms=1, exit_code=1 if "each[1]" in command.mark and len(tried) < 3 else 0)
 
@@ -134,6 +135,39 @@ def test_what_runs_again_inside_has_what_comes_after_run_again_too():
     go_on(life, nested("check two"))
     lived(life)
     assert (kept(life), began(life)) == (["first"], ["box/one", "box/two", "box/three", "last"])
+
+
+def test_what_is_looked_at_when_another_step_ends_the_plan_that_it_is_of_is_ended_too():
+    held = plan(
+        step("one", contract="check one", needs=()),
+        step("two", run="fail", needs=(), on_failure=Abort()),
+        concurrency=2,
+    )
+    box, looked = step("box", action=NestedPlan(plan=held), needs=(), on_failure=Continue()), list[str]()
+    life = Scenario(plan=plan(box))
+    life.shell.script["fail"] = Finished(duration_ms=1, exit_code=1)
+
+    async def look(command: Any) -> Finished:
+        def over() -> bool:
+            ends = [event.step for _, event in life.history() if isinstance(event, AttemptEnded)]
+            return "box/two" in ends
+
+        await eventually_in_loop(over)
+        looked.append("one")
+        return Finished(duration_ms=1, exit_code=0)
+
+    async def longer(command: Any) -> Finished:
+        await eventually_in_loop(lambda: looked)
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return Finished(duration_ms=1, exit_code=0)
+
+    life.approve().run()
+    assert (life.status(), life.states()["box/one"]) == ("failed", "passed")
+    life.shell.script |= {"check one": look, "longer": longer}
+    go_on(life, plan(box, step("more", run="longer", needs=()), concurrency=3))
+    assert (life.status(), kept(life), sorted(began(life))) == ("failed", [], ["box/two", "more"])
+    assert life.states() == {"box": "failed", "box/one": "cancelled", "box/two": "failed", "more": "passed"}
 
 
 def test_a_step_that_passed_by_its_fallback_is_kept_where_its_contract_holds():

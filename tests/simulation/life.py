@@ -228,9 +228,11 @@ class Life:
             change = self._draw(HEIRS)
             if change is None or report.status not in (*ENDED, "waiting", "stopped", "paused"):
                 return False
+            if self.frozen is not None:
+                self._thaw()
+                return True  # it may have gone on to its end, so what was seen of the run may be so no more
             self.gone_on = True
             heir = _heir(self.plan, change, self.random)
-            self._thaw()
             try:
                 prepared = self._run(lambda app: app.plans.succeed(report.run_id, KIM, canonical_bytes(heir)))
             except Refused as refused:
@@ -249,6 +251,8 @@ class Life:
             code = refused.problems[0].code
             self.counted[f"successor: {code}"] += 1
             assert code in ("E_SUCCESSOR_DOUBT", "E_PLAN_EXPIRED", "E_PLAN_STALE_BASE"), code
+            if code == "E_PLAN_EXPIRED":  # then the plan that it would have replaced is the newest again
+                self.world.heir = None
             return False
         self.counted["successor"] += 1
         self._carry_out(lambda app: app.runs.commit(identity, KIM))

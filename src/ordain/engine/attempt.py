@@ -31,7 +31,7 @@ from ordain.core.run.schedule import (
     settled,
     wants_proof,
 )
-from ordain.core.run.step_event import ContractSeen, Evidence, Outcome, Verdict
+from ordain.core.run.step_event import ContractSeen, Evidence, Outcome, StepKept, StepNotKept, StepState, Verdict
 from ordain.core.text.problem import Refused
 from ordain.engine.affected import AffectedFiles
 from ordain.engine.context import RunContext
@@ -127,11 +127,17 @@ class Attempts:
         elif check_of(step) is not None:
             evidence = before.evidence  # an expression asks about the attempt itself, which there is none of
         if self._state.continues is None:
-            return lambda now: rechecked(step_id, before.outcome, evidence)
+            kept = rechecked(step_id, before.outcome, evidence)
+            return lambda now: self._looked(step_id, kept)
         if changed := await self._run.ports.protection.changed(before.protected, self._run.journal.ledger.seal):
             detail = f"protected files are not as they were: {', '.join(sorted(changed))}"
             evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0, detail=self._run.sink.text(detail))
-        return lambda now: rechecked(step_id, before.outcome, evidence, before.run_id, before.word)
+        kept = rechecked(step_id, before.outcome, evidence, before.run_id, before.word)
+        return lambda now: self._looked(step_id, kept)
+
+    def _looked(self, step_id: StepId, seen: StepKept | StepNotKept) -> StepKept | StepNotKept | None:
+        """What was seen of a step that was done before; nothing where it was ended meanwhile, with what it is of."""
+        return seen if self._state.steps[step_id].state is StepState.PENDING else None
 
     async def verify(self, step_id: StepId) -> Report:
         evidence = await self._checked(step_id)
