@@ -1026,8 +1026,8 @@ def main(arguments: list[str] | None = None) -> int:
         counts = ", ".join(f"{len(found)} {name.replace('_', ' ')}" for name, found in outputs.items())
         print(f"Kept outputs: {counts}.")
     print(f"Checkpoint, to be kept elsewhere: {kept}")
-    print(f"{len(result.findings)} things do not fit." if result.findings else "All of it fits.")
-    print("Not to be told from here: whether events were cut off after the last checkpoint that somebody kept.")
+    print(f"Ledger does not verify: {len(result.findings)} findings." if result.findings else "Ledger verified.")
+    print("This cannot show whether events were cut off after the last checkpoint that you kept.")
     return 1 if result.findings else 0
 
 

@@ -22,7 +22,7 @@ from tests.rows import each
 from tests.words import FAILED, FINE, REFUSED, WAITING, main, open_at_terminal
 
 ROOT = Path(__file__).parent.parent.parent
-FITS = "All of it fits."
+FITS = "Ledger verified."
 CHECKPOINT = re.compile(r"^  ([0-9]+:[0-9a-f]{64})$", re.MULTILINE)
 SUBCOMMANDS = ("verify", "export", "backup", "restore", "rebuild")
 

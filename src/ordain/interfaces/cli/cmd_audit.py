@@ -86,7 +86,7 @@ def _problem(found: Audit) -> Problem:
     first, stale = found.findings[0], all(finding.kind == "table" for finding in found.findings)
     return Problem(
         code="F_AUDIT_FINDINGS",
-        detail=f"{len(found.findings)} things do not fit; the first: {first.sentence}",
+        detail=f"{len(found.findings)} findings; the first: {first.sentence}",
         command="ordain audit rebuild" if stale else None,
     )
 

@@ -93,7 +93,7 @@ def audit_lines(found: Audit, keys: frozenset[str], style: Style) -> list[str]:
         lines += [f"{style.bad(finding.kind)}  {visible(where)}", f"    {visible(finding.sentence)}"]
     if any(finding.kind == "table" for finding in found.findings):
         lines.append(f"  → {style.bold('ordain audit rebuild')}")
-    verdict = style.bad("Not all of it fits.") if found.findings else style.good("All of it fits.")
+    verdict = style.bad("Ledger does not verify.") if found.findings else style.good("Ledger verified.")
     lines += [f"{verdict} {found.events} events, {found.streams} streams, {found.plans} plans, {len(found.runs)} runs."]
     for one in found.approvers:
         counts = "revoked" if one.revoked_at is not None else "counts"

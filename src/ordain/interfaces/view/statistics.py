@@ -120,7 +120,7 @@ def _run_lines(runs: Runs, style: Style, width: int) -> Iterator[str]:
         "steps kept": runs.kept,
         "not kept": runs.not_kept,
         "passed unverified": runs.unverified,
-        "gone on with by another executor": runs.takeovers,
+        "resumed by another executor": runs.takeovers,
     }
     yield from _said([*took, *(f"{name}: {count}" for name, count in counts_by_name.items() if count)], width)
 
