@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import pytest
 
-__all__ = ["PATIENCE_S", "eventually", "eventually_in_loop", "hang_guard", "patience"]
+__all__ = ["PATIENCE_S", "eventually", "eventually_in_loop", "hang_guard", "let_pass", "let_pass_in_loop", "patience"]
 
 T = TypeVar("T")
 
@@ -50,3 +50,13 @@ async def eventually_in_loop(
         assert time.monotonic() < end, f"{why} never came true"
         await asyncio.sleep(every_s)
     return found
+
+
+def let_pass(seconds: float) -> None:
+    """Give what must not happen the time to happen. The only fixed wait: nothing reports nothing."""
+    time.sleep(patience(seconds))
+
+
+async def let_pass_in_loop(seconds: float) -> None:
+    """The same, where others go on in the event loop meanwhile."""
+    await asyncio.sleep(patience(seconds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -170,3 +171,25 @@ def test_tests_reach_for_few_private_names():
 def test_tests_patch_little_of_ours():
     found = [where for where, node in nodes_of_tests() if is_patch(node)]
     assert len(found) == PATCHES_MAX, "\n".join([f"{len(found)} now, not {PATCHES_MAX}:", *found])
+
+
+FIXED_WAITS = {
+    "adapters/test_bash.py": 1,  # turns of the loop beside a command, counted
+    "adapters/test_handlers.py": 1,  # a slow handler
+    "adapters/test_python_tools.py": 1,  # a slow tool
+    "hostile/test_stop.py": 1,  # meets another stage of starting each time
+    "interfaces/test_planted_secrets.py": 1,  # a program that pauses in the middle of a secret
+}
+"""Sleeps of tests for less than five seconds. `eventually` waits for what must happen, `let_pass` for what must not; a
+longer sleep plays something that hangs and is ended by the test."""
+
+
+def test_no_test_waits_a_fixed_time() -> None:
+    found = Counter(
+        str(path.relative_to(ROOT / "tests"))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for slept in re.findall(r"\b(?:time|asyncio)\.sleep\(([^\n]*)\)", path.read_text())
+        if not re.match(r"0(,|$)|[5-9]|\d{2,}", slept)
+    )
+    assert found - Counter(FIXED_WAITS) == Counter(), "Wait with `eventually` or `let_pass` (tests/patience.py)."
+    assert Counter(FIXED_WAITS) - found == Counter(), "These are gone; take them off the list."

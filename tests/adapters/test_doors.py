@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.patience import PATIENCE_S, eventually_in_loop
+from tests.patience import PATIENCE_S, eventually_in_loop, let_pass_in_loop
 from tests.words import (
     CANNOT_TOOL,
     DOOR,
@@ -243,7 +243,7 @@ def test_a_flood_of_calls_is_taken_in_no_faster_than_it_is_answered(tmp_path: Pa
             for number in range(WAITING_MAX + 20):
                 raw(server.env, 0, asked(server.env, "wait", number))
             await until(lambda: len(behind.served) == 4)
-            await asyncio.sleep(0.05)
+            await let_pass_in_loop(0.05)
             assert len(behind.served) == 4  # so many at once
             behind.go.set()
             await until(lambda: len(behind.served) == WAITING_MAX + 20)

@@ -16,7 +16,7 @@ import ordain
 from ordain.adapters.tools import mcp as mcp_tools
 from tests import tool_server
 from tests.build import plan, step
-from tests.patience import eventually_in_loop
+from tests.patience import eventually_in_loop, let_pass_in_loop
 from tests.words import (
     SERVERS,
     Abort,
@@ -138,7 +138,7 @@ def test_a_call_that_is_cancelled_ends_the_server(sources: ToolSources):
 
     async def cancelled() -> None:
         task = asyncio.create_task(sources.call(hang, {}, "k", nobody))
-        await asyncio.sleep(0.1)
+        await let_pass_in_loop(0.1)
         task.cancel()
         await task
 

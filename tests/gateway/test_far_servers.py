@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from mcp.server.lowlevel import Server
 
 from tests.gateway.conftest import Site
 from tests.gateway.pipes import LEGACY, MODERN, Pipe
-from tests.patience import PATIENCE_S, eventually
+from tests.patience import PATIENCE_S, eventually, let_pass
 
 pytestmark = pytest.mark.slow("a gateway process, and a server of the SDK in a thread")
 
@@ -112,7 +111,7 @@ def test_a_server_that_says_more_than_its_client_reads_waits(
         told = -1
         while told != far.told:
             told = far.told
-            time.sleep(0.5)  # nothing tells that nothing happens
+            let_pass(0.5)
         assert 0 < told < FLOOD - 1
         pipe.answer(flood)
         assert [one["params"]["progress"] for one in pipe.heard if "progress" in one["method"]] == list(range(FLOOD))

@@ -12,7 +12,7 @@ import pytest
 
 from ordain.interfaces.gateway import lines
 from tests.gateway.asgi import LEGACY, META, MODERN, Gateway, Relay, modern, notification, request
-from tests.patience import PATIENCE_S, eventually_in_loop
+from tests.patience import PATIENCE_S, eventually_in_loop, let_pass_in_loop
 from tests.words import Message as Json
 
 Life = Callable[[], Coroutine[Any, Any, None]]
@@ -251,7 +251,7 @@ async def test_a_session_that_nobody_uses_is_closed_after_a_while():
     gateway = Gateway(idle_s=0.1)
     name = await gateway.session()
     standing = gateway.ask(method="GET", mcp_session_id=name)
-    await asyncio.sleep(0.15)
+    await let_pass_in_loop(0.15)
     assert not gateway.relays[0].closed  # somebody listens
     standing.leave()
     await standing.done()

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ import pytest
 
 from ordain import Channel, Principal
 from tests import task_runs
+from tests.patience import let_pass
 from tests.words import (
     ARTIFACT_BYTES_MAX,
     OUTPUT_BYTES_MAX,
@@ -185,7 +185,7 @@ def test_nothing_outlives_its_step(workspace: Path, away: str) -> None:
     pid, size = int((workspace / "pid").read_text()), (workspace / "late").stat().st_size
     assert not Path(f"/proc/{pid}").exists()
     assert here(workspace) == []
-    time.sleep(0.05)  # what must not happen takes time not to happen
+    let_pass(0.05)
     assert (workspace / "late").stat().st_size == size
 
 

@@ -17,7 +17,7 @@ from tests.build import plan, step
 from tests.interfaces.terminal import Background
 from tests.interfaces.test_frame import NOW, state_after
 from tests.interfaces.workspace import Workspace, run_id
-from tests.patience import eventually, eventually_in_loop, hang_guard
+from tests.patience import eventually, eventually_in_loop, hang_guard, let_pass_in_loop
 from tests.words import (
     AttemptEnded,
     AttemptOutput,
@@ -164,7 +164,7 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up() -> None:
         with suppress(BrokenPipeError), os.fdopen(writing, "w", encoding="utf-8") as stream:
             feed = Feed(steps(100), stream)
             feed.run("s0", StepState.FAILED)
-            await asyncio.sleep(live.FIRST_S + 0.2)
+            await let_pass_in_loop(live.FIRST_S + 0.2)
             os.close(reading)
             with feed.view:  # and one that is gone is no error
                 feed.run("s1", StepState.FAILED)

@@ -10,7 +10,7 @@ import msgspec
 
 from ordain.interfaces.http.entrance import Message
 from tests.interfaces.workspace import LARGE, SMALL, Workspace
-from tests.patience import eventually_in_loop
+from tests.patience import eventually_in_loop, let_pass_in_loop
 from tests.words import (
     PLAN_SURFACE,
     App,
@@ -104,7 +104,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace):
         assert await watcher.permitted(call, [uri, uri, "ordain://plan/none", "else://where"]) == [uri]
         stranger = ClientCall(BERT, lambda: open_workspace(workspace.path), progress)
         assert await watcher.permitted(stranger, [uri]) == []
-        await asyncio.sleep(0.05)
+        await let_pass_in_loop(0.05)
         assert looked == []
         subscriptions = [Subscription(ANNA, tell), Subscription(ANNA, gone)]
         for one in subscriptions:
@@ -112,9 +112,9 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace):
         await app.plans.cancel(prepared.review.plan_id, ANNA)
         await eventually_in_loop(lambda: told, "the change")
         watcher.end(subscriptions[0])  # the other one ended when it could not be told
-        await asyncio.sleep(0.05)
+        await let_pass_in_loop(0.05)
         seen = len(looked)
-        await asyncio.sleep(0.05)
+        await let_pass_in_loop(0.05)
         assert (told, len(looked)) == ([uri], seen)
         await app.close()
 
