@@ -12,6 +12,7 @@ import array
 import asyncio
 import contextlib
 import ctypes
+import functools
 import importlib
 import json
 import logging
@@ -29,7 +30,6 @@ from typing import Any, TypeVar
 import msgspec
 
 import ordain
-from ordain.adapters.ledger import writer as ledger_writer
 from tests.crash import world
 from tests.words import (
     App,
@@ -41,6 +41,7 @@ from tests.words import (
     RunReport,
     RunState,
     Severity,
+    SqliteLedger,
     open_at_terminal,
 )
 
@@ -203,10 +204,9 @@ def _become(request: dict[str, Any], told: socket.socket) -> None:
             ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1))
         os.environ["ORDAIN_HOME"] = request["home"]
         os.umask(0o022)
-        if request["threaded"]:
-            ledger_writer.QUICK_S = 0.0
-        else:
-            ledger_writer.QUICK_S = float("inf")
+        quick_s = 0.0 if request["threaded"] else float("inf")
+        SqliteLedger.open = functools.partial(SqliteLedger.open, quick_s=quick_s)  # type: ignore[method-assign]
+        if not request["threaded"]:
             asyncio.to_thread = _in_this_thread
         said = _Said()
         told.recv(1)

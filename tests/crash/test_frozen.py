@@ -136,18 +136,6 @@ def taken_over_at(seen: Seen, known: int, asked_at: int) -> int | None:
     return started[0] - asked_at if started else None
 
 
-def struck_again(site: RunSite, other: Warm, point: Point, way: str) -> tuple[str, int | None]:
-    """The same, up to twice more where a process was ended by its alarm, as some are that were frozen in a wait."""
-    for _ in range(2):
-        try:
-            return strike(site, other, point, way)
-        except AssertionError as error:
-            if "{'status': -14}" not in str(error):
-                raise
-            site.sweep()
-    return strike(site, other, point, way)
-
-
 def go_through(site: RunSite, other: Warm, way: str, seeds: range) -> tuple[Counter[str], list[int]]:
     options = moments(site, way)
     ended: Counter[str] = Counter()
@@ -155,7 +143,7 @@ def go_through(site: RunSite, other: Warm, way: str, seeds: range) -> tuple[Coun
     for seed in seeds:
         point = random.Random(seed).choice(options)
         try:
-            how, after = struck_again(site, other, point, way)
+            how, after = strike(site, other, point, way)
         except AssertionError as error:
             site.sweep()
             raise AssertionError(f"seed {seed}, {point}: {error}") from error

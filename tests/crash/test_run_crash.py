@@ -64,6 +64,13 @@ def go_through(site: RunSite, some: Iterable[T], disturbed: Callable[[T], str]) 
     return ended
 
 
+def test_the_ledgers_thread_writes_where_that_is_wanted(tmp_path, warm):
+    """Points are counted by thread, and who is frozen in one thread must not hold the ledger in another."""
+    trace = RunSite(tmp_path, warm).begin("", threaded=True).trace.splitlines()
+    thread_of = {name: {line.split()[0] for line in trace if f" {name}(" in line} for name in ("fdatasync", "vfork")}
+    assert thread_of["fdatasync"].isdisjoint(thread_of["vfork"])
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_killed_at_a_tenth_of_all_points(tmp_path, warm, beginning):
