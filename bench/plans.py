@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.model import PLAN_VERSION, Action, Plan, Step
 from ordain.core.plan.value import StepId
 

@@ -99,7 +99,7 @@ NAMED = {
     ("interfaces/view/preview.py", "Ask"),
     ("interfaces/view/preview.py", "NestedPlan"),
 }
-"""Who names an action class outside of `core/plan/actions`, `engine/perform` and the union in `core/plan/model`. May
+"""Who names an action class outside of `core/plan/action`, `engine/perform` and the union in `core/plan/model`. May
 only shrink: ask for a role, for what an `about` says, or `nested_plan_of`. `run`, `tool` and `task` are not counted:
 they have machinery of their own (shell, toolbox, agents)."""
 

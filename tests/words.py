@@ -98,17 +98,10 @@ _HOMES: dict[str, str] = {
     "ordain.core.lint.rules": "lint",
     "ordain.core.lint.settings": "list_problems",
     "ordain.core.lint.survey": "Facts Survey waits_for",
-    "ordain.core.plan.actions.approval": "ValidateApproval",
-    "ordain.core.plan.actions.ask": "Ask",
-    "ordain.core.plan.actions.command": "RunCommand",
-    "ordain.core.plan.actions.custom": "Custom",
-    "ordain.core.plan.actions.data": "StoreData",
-    "ordain.core.plan.actions.lock": "AcquireLock ReleaseLock",
-    "ordain.core.plan.actions.pane": "SendText",
-    "ordain.core.plan.actions.task": "Task",
-    "ordain.core.plan.actions.tool": "CallTool",
-    "ordain.core.plan.actions.wait": "WaitFor",
-    "ordain.core.plan.actions.wait_for_file": "WaitForFile",
+    "ordain.core.plan.action": """
+        AcquireLock Ask CallTool Custom ReleaseLock RunCommand SendText StoreData Task ValidateApproval WaitFor
+        WaitForFile
+    """,
     "ordain.core.plan.canonical": """
         PLAN_TYPE canonical_bytes digest plan_from_bytes plan_hash plan_id short_id step_key
     """,

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from ordain.app.app import App
     from ordain.assemble.workspace import open_workspace
     from ordain.core.approval.approval import Channel, Principal
-    from ordain.core.plan.actions.command import RunCommand
-    from ordain.core.plan.actions.tool import CallTool
+    from ordain.core.plan.action import CallTool, RunCommand
     from ordain.core.plan.condition import Contract, Verification
     from ordain.core.plan.model import Plan, Step
     from ordain.core.text.problem import Problem, Refused
@@ -52,7 +51,7 @@ __all__ = [
 
 _HOMES = {
     "App": "ordain.app.app",
-    "CallTool": "ordain.core.plan.actions.tool",
+    "CallTool": "ordain.core.plan.action",
     "Cannot": "ordain.adapters.agents.python_work",
     "Channel": "ordain.core.approval.approval",
     "Contract": "ordain.core.plan.condition",
@@ -66,7 +65,7 @@ _HOMES = {
     "Refused": "ordain.core.text.problem",
     "ReplanRequest": "ordain.planner.replan",
     "Replanner": "ordain.planner.replan",
-    "RunCommand": "ordain.core.plan.actions.command",
+    "RunCommand": "ordain.core.plan.action",
     "Step": "ordain.core.plan.model",
     "Verification": "ordain.core.plan.condition",
     "Work": "ordain.adapters.agents.python_work",

@@ -17,7 +17,7 @@ from ordain.core.approval.approval import (
     check,
     drift,
 )
-from ordain.core.plan.actions.pane import SendText
+from ordain.core.plan.action import SendText
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.sealing import SealedEnvironment

@@ -7,9 +7,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from ordain.adapters.process.shell_text import ShellText
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Ask, RunCommand, Task
 from ordain.core.plan.model import Step, all_steps
 from ordain.core.plan.tool import BUILT_IN
 from ordain.core.policy.bound_file import NotBound, Writes, command_texts, named_files, not_bound

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.lineage.decision import decided, find_question, questions
-from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.action import RunCommand
 from ordain.core.plan.failure import Abort, Continue, Retry
 from ordain.core.plan.model import Budget, NestedPlan, Plan
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import AcquireLock, ReleaseLock, RunCommand, Task
 from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_hash, plan_id, step_key
 from ordain.core.plan.failure import Abort, Retry
 from ordain.core.plan.model import Budget, NestedPlan, Plan, Step

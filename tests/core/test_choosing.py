@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import NestedPlan, Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolParameter

@@ -9,10 +9,7 @@ from msgspec.structs import replace
 
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Custom, RunCommand, StoreData
 from ordain.core.plan.command import (
     Program,
     command_of,

@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, StoreData, Task
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.command import payload
 from ordain.core.plan.compose import compose, namespace_of, with_names

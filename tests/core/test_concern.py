@@ -8,10 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.approval.diff.concern import Concern, concerns
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.pane import SendText
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Ask, RunCommand, SendText, Task
 from ordain.core.plan.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Plan, Step

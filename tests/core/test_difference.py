@@ -27,15 +27,18 @@ from ordain.core.approval.diff.difference import (
 )
 from ordain.core.approval.diff.pairing import pair
 from ordain.core.lint.survey import waits_for
-from ordain.core.plan.actions.approval import ValidateApproval
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.actions.wait_for_file import WaitForFile
+from ordain.core.plan.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    ReleaseLock,
+    RunCommand,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+    WaitForFile,
+)
 from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_id
 from ordain.core.plan.condition import ApprovalScope, Contract, External, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.plan.failure import (

@@ -21,7 +21,7 @@ from ordain.core.guard.call import (
     proposal_of,
     refusal_of,
 )
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.model import NestedPlan, Plan
 from ordain.core.plan.role import EffectClass

@@ -21,9 +21,7 @@ from msgspec.structs import replace
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.lineage.ask import given_up, waiting_for
 from ordain.core.lineage.decision import Question, decided, questions, still_asked
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import AcquireLock, Ask, ReleaseLock, Task
 from ordain.core.plan.condition import LockHeld
 from ordain.core.plan.failure import (
     Abort,

@@ -10,16 +10,19 @@ from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.tools.cel import Cel
 from ordain.core.lint.rules import RULES, WANT_ALL, lint
 from ordain.core.lint.survey import Facts, Survey, written
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.pane import SendText
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.actions.workflow import RunWorkflow
+from ordain.core.plan.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    WaitFor,
+)
 from ordain.core.plan.condition import (
     Contract,
     CustomCondition,

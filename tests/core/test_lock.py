@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.action import AcquireLock, ReleaseLock
 from ordain.core.plan.failure import Skip
 from ordain.core.plan.model import Action
 from ordain.core.plan.value import Instant, RunId, StepId

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ordain.core.lint.named_path import wanted_words
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts, Survey
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.tool import DEFINITIONS
 from tests.build import plan, step
 from tests.rows import each

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import ForEach, NestedPlan
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolParameter

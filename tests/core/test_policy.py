@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import Ask, CallTool, Task
 from ordain.core.plan.model import NestedPlan, Plan, Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import DEFINITIONS, ToolDefinition, ToolParameter

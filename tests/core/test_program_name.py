@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.lock import AcquireLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import AcquireLock, CallTool, RunCommand, Task
 from ordain.core.plan.model import Action
 from ordain.core.report.tally import could_not_start, kind_of, missing_program
 from tests.rows import each

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.condition import Contract, Verification
 from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.value import StepId

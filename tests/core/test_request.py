@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.tool import BUILT_IN
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from ordain.adapters.process.shell_text import ShellText
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.model import Plan, all_steps
 from ordain.core.policy.bound_file import command_texts
 from tests.build import plan, step

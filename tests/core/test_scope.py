@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.lint.tool import known, operations
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import NestedPlan
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ARGUMENTS_MAX, BUILT_IN, DEPTH_MAX, ToolDefinition

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Custom, RunCommand, StoreData, Task
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.condition import CustomCondition, StepCompleted
 from ordain.core.plan.failure import Fallback, Retry

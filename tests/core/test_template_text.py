@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Ask, Task
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.failure import Abort, AskApproval, Retry
 from ordain.core.plan.model import NestedPlan, Parameter, Plan, Step

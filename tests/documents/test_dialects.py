@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.failure import Continue
 from ordain.core.plan.model import Plan, Step

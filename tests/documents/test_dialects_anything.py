@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.failure import Continue
 from ordain.core.plan.model import PLAN_VERSION, Plan, Step

@@ -12,18 +12,22 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.lint.unsupported import not_yet_refused
-from ordain.core.plan.actions.approval import ValidateApproval
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.pane import SendText
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.actions.wait_for_file import WaitForFile
-from ordain.core.plan.actions.workflow import MarkEventHandled, RunWorkflow
+from ordain.core.plan.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    MarkEventHandled,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+    WaitForFile,
+)
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.condition import ApprovalScope, Pattern, Precondition, Strategy, WaitCondition
 from ordain.core.plan.failure import FailurePolicy

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.lock import ReleaseLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import Ask, CallTool, ReleaseLock, RunCommand, Task
 from ordain.core.plan.condition import (
     Contract,
     CustomCondition,

@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.pane import SendText
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.actions.wait_for_file import WaitForFile
-from ordain.core.plan.actions.workflow import RunWorkflow
+from ordain.core.plan.action import (
+    Ask,
+    CallTool,
+    Custom,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    WaitFor,
+    WaitForFile,
+)
 from ordain.core.plan.canonical import canonical_bytes, plan_id
 from ordain.core.plan.condition import Contract, CustomCondition, External, NoCheck, Verification
 from ordain.core.plan.failure import Abort, AskApproval, Retry

@@ -9,11 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Custom, RunCommand, StoreData, Task
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.condition import Precondition, Verification
 from ordain.core.plan.failure import FailurePolicy, Retry

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.value import RunId, StepId
 from ordain.core.policy.agent import choose, model_of

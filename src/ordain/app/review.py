@@ -17,8 +17,7 @@ from ordain.core.lineage.lineage import PlanState, Rejection, Version
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.rules import lint
 from ordain.core.lint.unsupported import not_yet_refused
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.canonical import plan_hash, plan_id
 from ordain.core.plan.graph import edges_fault
 from ordain.core.plan.model import Plan, all_steps

@@ -20,7 +20,7 @@ from ordain.app.run_end import RunEnds, refuse_if_ended
 from ordain.app.succession import GoingOn, going_on, opened_after, refuse_unready, replacing, unasked_or_why
 from ordain.core.approval.approval import Approval, Principal
 from ordain.core.lineage.lineage import PlanState
-from ordain.core.plan.actions.lock import lock_taken
+from ordain.core.plan.action import lock_taken
 from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId

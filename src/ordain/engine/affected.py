@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.refs import literal
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import COMMANDS, ToolDefinition

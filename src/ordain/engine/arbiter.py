@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.value import StepId
 from ordain.core.policy.agent import Agent, access_of
 from ordain.core.policy.assignment import roster

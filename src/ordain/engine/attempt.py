@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from ordain.core.lineage.ask import waiting_for
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Step, check_of, contract_of
 from ordain.core.plan.refs import literal

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ordain.core.approval.approval import Approval
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.condition import (
     ApprovalScope,
     ApprovalValid,

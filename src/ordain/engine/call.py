@@ -17,7 +17,7 @@ from typing import Any
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.guard.host_tool import CLAUDE_CODE
 from ordain.core.lineage.refusal import PER_HOUR
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.command import command_of, program_of, typed
 from ordain.core.plan.model import Step, contract_of

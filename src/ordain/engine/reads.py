@@ -11,7 +11,7 @@ import codecs
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.refs import as_text
 from ordain.core.run.prompt import Shown
 from ordain.core.run.result import Missing

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import Step
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.agent import Agent, has_network, is_open, kind_of, model_of, reaches_tools

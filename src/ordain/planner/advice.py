@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.model import Action, Plan, Step
 from ordain.core.plan.value import StepId
 from ordain.core.text.problem import Problem

@@ -13,7 +13,7 @@ from typing import Any
 
 from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.model import Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition

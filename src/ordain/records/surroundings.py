@@ -19,7 +19,7 @@ from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.workspace import WRONG_PASSPHRASES_MAX, Approver, WorkspaceState
 from ordain.core.lint.agent import agent_problem
 from ordain.core.lint.tool import unhandled
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import PLAN_VERSION, Plan, Step, all_steps, look_commands
 from ordain.core.plan.tool import (

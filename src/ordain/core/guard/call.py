@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import canonical_bytes, short_id
 from ordain.core.plan.command import command_of
 from ordain.core.plan.model import Plan, Step, all_steps

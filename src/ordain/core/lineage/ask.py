@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.action import Ask
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import ended

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.approval.signature import statement
 from ordain.core.lineage.ask import Given, answer_value, refuse_said, task_value
-from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.action import Ask
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.command import typed
 from ordain.core.plan.failure import AskApproval, FailurePolicy, Recover, Replan, Retry

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.graph import needs_of
 from ordain.core.plan.model import Budget, Plan, Step

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import Facts, Scope, Survey
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.workflow import workflow_run
+from ordain.core.plan.action import Task, workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
 from ordain.core.policy.agent import AgentChoice, choose, model_of, tasks_of

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.lint.survey import Facts, Survey, written
-from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.action import Ask
 from ordain.core.plan.command import command_of, payload
 from ordain.core.plan.condition import Contract
 from ordain.core.plan.model import NestedPlan, Step, look_commands

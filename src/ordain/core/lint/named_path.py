@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from ordain.core.lint.path import find_writers
 from ordain.core.lint.survey import Facts, Scope, Survey
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.model import Step
 from ordain.core.plan.tool import DEFINITIONS

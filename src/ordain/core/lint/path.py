@@ -7,8 +7,7 @@ from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 from ordain.core.lint.survey import Facts, Scope, Survey
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_text
 from ordain.core.plan.model import Step, look_commands
 from ordain.core.plan.refs import without_references

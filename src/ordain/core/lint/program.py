@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ordain.core.lint.survey import Facts, Scope, Survey
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_text, program_of
 from ordain.core.plan.model import Step
 from ordain.core.policy.script import Script, plain_script, programs

@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.failure import Fallback, Skip
 from ordain.core.plan.model import Action, Step, conditions_of, item_name

@@ -13,7 +13,7 @@ import msgspec
 
 from ordain.core.lint.path import topics_of
 from ordain.core.lint.survey import Facts, Survey, last_policy
-from ordain.core.plan.actions.lock import lock_released, lock_taken
+from ordain.core.plan.action import lock_released, lock_taken
 from ordain.core.plan.command import program_of
 from ordain.core.plan.condition import Contract
 from ordain.core.plan.failure import Fallback

@@ -11,9 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.command import command_of, payload
 from ordain.core.plan.condition import Contract, CustomCondition, Precondition
 from ordain.core.plan.expr import OWN_END, VARIABLES, Named, named

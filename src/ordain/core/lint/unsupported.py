@@ -12,7 +12,7 @@ from operator import attrgetter
 import msgspec
 
 from ordain.core.lint.survey import Facts, Survey
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.command import is_command
 from ordain.core.plan.condition import Precondition
 from ordain.core.plan.model import Plan, Step, contract_of, nested_plan_of

@@ -13,9 +13,7 @@ from typing import Any, get_args
 import msgspec
 import rfc8785
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.canonical import reread, said_of
 from ordain.core.plan.model import PLAN_VERSION, Action, Plan, Step
 from ordain.core.plan.name import id_fault

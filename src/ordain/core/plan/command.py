@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand
 from ordain.core.plan.model import Action, Step, contract_of, item_name
 from ordain.core.plan.refs import Index, Item, ParamValue, Unreadable, parse, references
 from ordain.core.plan.role import Payload, field_with, value_with

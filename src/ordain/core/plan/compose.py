@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.command import with_payload
 from ordain.core.plan.expr import renamed
 from ordain.core.plan.failure import Fallback, LastPolicy, Retry

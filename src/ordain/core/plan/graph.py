@@ -10,7 +10,7 @@ from functools import cached_property
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.command import payload
 from ordain.core.plan.condition import CustomCondition, StepCompleted
 from ordain.core.plan.expr import named

@@ -6,7 +6,7 @@ absent from the canonical form, so new optional fields never change an old diges
 and are therefore always written: a step's `needs` and, once given, `tools`.
 
 The names of fields and tags are the names on the wire; they extend the first seed's schema. The variants of what a step
-does are in `core.plan.actions`, of what must hold in `core.plan.condition`, of what follows a failure in
+does are in `core.plan.action`, of what must hold in `core.plan.condition`, of what follows a failure in
 `core.plan.failure`.
 """
 
@@ -17,18 +17,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from ordain.core.plan.actions.approval import ValidateApproval
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.pane import SendText
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.actions.wait_for_file import WaitForFile
-from ordain.core.plan.actions.workflow import MarkEventHandled, RunWorkflow
+from ordain.core.plan.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    MarkEventHandled,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+    WaitForFile,
+)
 from ordain.core.plan.condition import Contract, CustomCondition, Precondition, Strategy, Verification
 from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.role import About, EffectClass, Nested

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.command import command_of, with_payload
 from ordain.core.plan.condition import CustomCondition, Precondition, StepCompleted
 from ordain.core.plan.expr import named

@@ -14,8 +14,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.plan.model import Action, Plan, Step, all_steps
 from ordain.core.plan.role import EffectClass, HandlerName, value_with

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.plan.command import typed
 from ordain.core.plan.model import Plan, Step, nested_plan_of

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.policy.agent import (

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_of, program_of
 from ordain.core.plan.graph import Order, needs_of
 from ordain.core.plan.model import Plan, Step, all_steps, item_name, look_commands, nested_plan_of

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_of, program_of, typed
 from ordain.core.plan.model import Action, Plan, Step, contract_of, nested_plan_of
 from ordain.core.plan.role import EffectClass, about

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.model import Step
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import DEFINITIONS

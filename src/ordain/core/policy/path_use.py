@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_of, program_of
 from ordain.core.plan.model import Action, Plan, Step, all_steps, conditions_of, item_name, nested_plan_of
 from ordain.core.plan.refs import literal, references

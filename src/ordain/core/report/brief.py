@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from ordain.core.lineage.decision import Question, question_about
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.model import Plan, Step, contract_of

@@ -13,7 +13,7 @@ from ordain.core.approval.diff.difference import Since
 from ordain.core.lineage.comment import StepComment
 from ordain.core.lineage.decision import Question, questions
 from ordain.core.lineage.lineage import Rejection, Version
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.canonical import plan_hash
 from ordain.core.plan.model import Plan, contract_of, nested_plan_of
 from ordain.core.plan.role import about

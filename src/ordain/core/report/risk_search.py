@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand
 from ordain.core.plan.command import command_of, command_text, decided_later
 from ordain.core.plan.model import Plan, Step, check_of, contract_of, nested_plan_of
 from ordain.core.plan.refs import literal

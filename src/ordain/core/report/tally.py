@@ -13,7 +13,7 @@ from typing import assert_never
 import msgspec
 
 from ordain.core.lineage.lineage import PlanState, Stage, apply_lineage
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.command import command_of, program_of
 from ordain.core.plan.model import Action, Plan, Step
 from ordain.core.plan.tool import action_kind

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.graph import needs_of
 from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.value import StepId

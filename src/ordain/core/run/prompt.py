@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Plan, Step, check_of, contract_of
 from ordain.core.run.attempt import Try

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.command import command_text
 from ordain.core.plan.graph import links, stores_of
 from ordain.core.plan.model import Action, Plan

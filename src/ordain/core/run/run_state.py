@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ordain.core.approval.approval import Principal, WorkspaceIdentity
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.graph import dependents, needs_of
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.role import DataKey, about, value_with

@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import asdict, replace
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import Step, check_of, contract_of, nested_plan_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of, happened_check

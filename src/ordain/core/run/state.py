@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never, cast, get_args
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.model import Plan, Step, check_of, nested_plan_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import counted, sayable

@@ -5,7 +5,7 @@ Nothing here changes the state. What is refused raises IllegalTransition.
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import check_of, contract_of, nested_plan_of
 from ordain.core.plan.tool import COMMANDS, tool_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordain.core.plan.actions.lock import lock_taken
+from ordain.core.plan.action import lock_taken
 from ordain.core.plan.model import Plan, Step, all_steps
 from ordain.core.plan.role import Name, parts
 from ordain.core.plan.value import Instant, RunId, StepId

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Task
 from ordain.core.plan.condition import Contract
 from ordain.core.plan.model import Step, check_of
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId

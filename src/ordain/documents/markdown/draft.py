@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import RunCommand, Task
 from ordain.core.plan.name import id_fault
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import STEPS_MAX

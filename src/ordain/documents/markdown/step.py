@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.action import RunCommand
 from ordain.core.plan.condition import Contract, NoCheck, Strategy, Verification
 from ordain.core.plan.model import Action, Step
 from ordain.core.plan.name import id_fault

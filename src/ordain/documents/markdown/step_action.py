@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.model import Action, carry_out
 from ordain.core.plan.name import tool_name_fault
 from ordain.core.plan.refs import misplaced_reference

@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.condition import Contract, Verification
 from ordain.core.plan.model import Action, Plan, Step
 from ordain.core.plan.name import name_fault, scope_fault, tool_name_fault

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.approval import ValidateApproval
+from ordain.core.plan.action import ValidateApproval
 from ordain.core.run.step_event import Outcome
 from ordain.engine.begin import covers
 from ordain.engine.context import RunContext

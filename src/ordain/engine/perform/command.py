@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.action import RunCommand
 from ordain.core.run.step_event import Outcome
 from ordain.engine.context import RunContext
 from ordain.engine.perform.effects import Attempt, run_command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.action import Custom
 from ordain.core.plan.command import typed
 from ordain.core.plan.refs import literal
 from ordain.core.plan.tool import definition_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.action import StoreData
 from ordain.core.plan.refs import literal
 from ordain.core.run.step_event import Outcome
 from ordain.engine.context import RunContext

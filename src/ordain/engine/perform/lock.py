@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.action import AcquireLock, ReleaseLock
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.wait import release_lock, stream_of, take_lock
 from ordain.engine.context import RunContext

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.core.plan.actions.approval import ValidateApproval
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.custom import Custom
-from ordain.core.plan.actions.data import StoreData
-from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
-from ordain.core.plan.actions.wait import WaitFor
-from ordain.core.plan.actions.wait_for_file import WaitForFile
+from ordain.core.plan.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    ReleaseLock,
+    RunCommand,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+    WaitForFile,
+)
 from ordain.core.plan.model import NestedPlan
 from ordain.core.plan.tool import action_kind
 from ordain.core.plan.value import StepId

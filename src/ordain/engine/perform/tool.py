@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.command import command_of, program_of, typed
 from ordain.core.plan.refs import literal
 from ordain.core.plan.tool import ToolDefinition, definition_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.wait import WaitFor
+from ordain.core.plan.action import WaitFor
 from ordain.core.plan.condition import External
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.wait import at_signal, badly, stream_of_signal

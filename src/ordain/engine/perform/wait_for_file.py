@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.plan.actions.wait_for_file import WaitForFile
+from ordain.core.plan.action import WaitForFile
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.wait import badly, waits, well
 from ordain.core.text.problem import Refused

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.task import Task
+from ordain.core.plan.action import Ask, Task
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting

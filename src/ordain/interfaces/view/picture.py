@@ -13,9 +13,7 @@ from types import MappingProxyType
 import msgspec
 
 from ordain.core.lint.survey import Needs, fallbacks_for, last_policy, waits_for, waves
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import Ask, CallTool, Task
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.command import command_text
 from ordain.core.plan.failure import Fallback

@@ -14,10 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.plan.actions.ask import Ask
-from ordain.core.plan.actions.command import RunCommand
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import Ask, CallTool, RunCommand, Task
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.command import command_of, command_text, decided_later, shared_variables
 from ordain.core.plan.condition import Verification

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.model import all_steps, contract_of, nested_plan_of
 from ordain.core.policy.effect import LOOKS
 from ordain.core.report.report import Review

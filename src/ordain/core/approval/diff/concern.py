@@ -32,8 +32,7 @@ from ordain.core.approval.diff.direction import (
 )
 from ordain.core.approval.diff.pairing import Pairing, pair
 from ordain.core.lint.survey import Needs, ordering, waits_for
-from ordain.core.plan.actions.task import Task
-from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.condition import Contract
 from ordain.core.plan.model import Action, Plan, Step, all_steps, nested_plan_of
