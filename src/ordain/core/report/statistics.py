@@ -204,7 +204,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
         return not self.runs.count and (self.plans is None or not self.plans.count)
 
 
-def time_of(parts: Mapping[Part, int]) -> Time:
+def time_of(parts: Mapping[str, int]) -> Time:
     """The time that these parts add up to."""
     kept = {part: parts[part] for part in Part if parts.get(part)}
     return Time(total_ms=sum(kept.values()), parts=kept)

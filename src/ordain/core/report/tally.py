@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import assert_never
+from collections.abc import Hashable
+from typing import Any
 
 import msgspec
 
 from ordain.core.lineage.lineage import PlanState, Stage, apply_lineage
 from ordain.core.plan.action import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.model import Action, Plan, Step
+from ordain.core.plan.model import Action, Plan
 from ordain.core.plan.tool import action_kind
 from ordain.core.plan.value import Instant, PlanId, StepId
 from ordain.core.policy.script import RESERVED
@@ -126,68 +127,57 @@ _PLAN_COUNTS = (
     *("archived", "revised", "rejections", "expiries", "tried", "completed_at_first", "runs_approved", "runs_unasked"),
 )
 _RUN_COUNTS = ("reruns", "kept", "not_kept", "unverified", "takeovers")
+_STEP_COUNTS = ("attempts", "failures")
 _CONTRACT_COUNTS = ("held", "broken", "inconclusive", "held_after_retry", "held_same_attempt")
 
-
-class StepTally:
-    """What was counted of one step of one document."""
-
-    def __init__(self, step: Step) -> None:
-        self.description = step.description
-        self.counted: Counter[str] = Counter()
-        self.parts: Counter[Part] = Counter()
-
-
-class FailureTally:
-    """What was counted of one cause."""
-
-    def __init__(self) -> None:
-        self.then: Counter[str] = Counter()
-        self.ended: Counter[str] = Counter()
-        self.steps: Counter[tuple[str, StepId]] = Counter()
+StepKey = tuple[str, StepId, str]
+"""Plan, step and kind: a step that came to do something else is another one."""
 
 
 class Tally:
     """Everything counted so far."""
 
     def __init__(self) -> None:
-        self.counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """By subject: `plans` and `runs` by status, `approvals`, `settled` doubts, `answers`, and `other`."""
+        self.counted: defaultdict[Hashable, Counter[Any]] = defaultdict(Counter)
+        """By subject: `plans` and `runs` by status, `approvals`, `settled` doubts, `answers`, `passes` by how many
+        attempts they needed, `missing` programs, the `time` of all runs, and `other`; `then`, `ended` and `steps` by
+        the cause of failures."""
+        self.steps: defaultdict[StepKey, Counter[str]] = defaultdict(Counter)
+        """What was counted of each step, and what its time was spent on."""
+        self.descriptions: dict[StepKey, str] = {}
         self.durations_ms: defaultdict[str, list[int]] = defaultdict(list)
         """`to_approval`, of each `run` that has ended, and `answered`."""
-        self.parts: Counter[Part] = Counter()
-        self.steps: dict[tuple[str, StepId, str], StepTally] = {}
-        """By plan, step and kind: a step that came to do something else is another one."""
-        self.failures: defaultdict[str, FailureTally] = defaultdict(FailureTally)
-        self.passes: Counter[int] = Counter()
-        """Steps that passed, by how many attempts they needed."""
-        self.missing: Counter[tuple[str | None, str]] = Counter()
-
-    def step(self, plan: str, step: Step) -> StepTally:
-        return self.steps.setdefault((plan, step.id, kind_of(step.action)), StepTally(step))
 
     def statistics(self, since: Instant | None, until: Instant, *, plans: bool = True) -> Statistics:
         """All of it as values; `plans` is false where only runs were counted."""
-        counted, other = self.counted, self.counted["other"]
+        counted, other, passes = self.counted, self.counted["other"], self.counted["passes"]
         return Statistics(
             since=since,
             until=until,
-            plans=self._plans() if plans else None,
+            plans=Plans(
+                count=counted["plans"].total(),
+                by_status=_ranked(counted["plans"]),
+                to_approval_ms=self._mean_ms("to_approval"),
+                approvals=_ranked(counted["approvals"]),
+                **_named(other, _PLAN_COUNTS),
+            )
+            if plans
+            else None,
             runs=Runs(
                 count=counted["runs"].total(),
                 by_status=_ranked(counted["runs"]),
                 duration_ms=self._mean_ms("run"),
-                **{name: other[name] for name in _RUN_COUNTS},
+                **_named(other, _RUN_COUNTS),
             ),
-            time=time_of(self.parts),
+            time=time_of(counted["time"]),
             steps=self._steps(),
             kinds=self._kinds(),
             failures=self._failures(),
             retries=Retries(
-                attempts=sum(one.counted["attempts"] for one in self.steps.values()),
-                passed=self.passes.total(),
-                passed_again=sum(count for attempts, count in self.passes.items() if attempts > 1),
-                passes_by_attempts=dict(sorted(self.passes.items())),
+                attempts=sum(one["attempts"] for one in self.steps.values()),
+                passed=passes.total(),
+                passed_again=sum(count for attempts, count in passes.items() if attempts > 1),
+                passes_by_attempts=dict(sorted(passes.items())),
             ),
             missing=self._missing(),
             doubts=Doubts(
@@ -205,59 +195,46 @@ class Tally:
         durations = self.durations_ms[what]
         return sum(durations) // len(durations) if durations else None
 
-    def _plans(self) -> Plans:
-        return Plans(
-            count=self.counted["plans"].total(),
-            by_status=_ranked(self.counted["plans"]),
-            to_approval_ms=self._mean_ms("to_approval"),
-            approvals=_ranked(self.counted["approvals"]),
-            **{name: self.counted["other"][name] for name in _PLAN_COUNTS},
-        )
-
     def _steps(self) -> tuple[StepTime, ...]:
         found = [
             StepTime(
-                plan=plan,
-                id=step_id,
-                description=one.description,
-                kind=kind,
-                time=time_of(one.parts),
-                **{name: one.counted[name] for name in ("runs", "attempts", "failures")},
+                plan=key[0],
+                id=key[1],
+                description=self.descriptions[key],
+                kind=key[2],
+                time=time_of(one),
+                **_named(one, ("runs", *_STEP_COUNTS)),
             )
-            for (plan, step_id, kind), one in self.steps.items()
+            for key, one in self.steps.items()
         ]
         return tuple(sorted(found, key=lambda one: (-one.time.total_ms, -one.attempts, one.plan, one.id)))
 
     def _kinds(self) -> tuple[KindTime, ...]:
-        kinds: dict[str, tuple[Counter[Part], Counter[str]]] = {}
+        kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for (_, _, kind), one in self.steps.items():
-            parts, counted = kinds.setdefault(kind, (Counter(), Counter()))
-            parts.update(one.parts)
-            counted.update(one.counted)
-        found = [
-            KindTime(kind=kind, attempts=counted["attempts"], failures=counted["failures"], time=time_of(parts))
-            for kind, (parts, counted) in kinds.items()
-        ]
+            kinds[kind].update(one)
+        found = [KindTime(kind=kind, time=time_of(one), **_named(one, _STEP_COUNTS)) for kind, one in kinds.items()]
         return tuple(sorted(found, key=lambda one: (-one.time.total_ms, -one.attempts, one.kind)))
 
     def _failures(self) -> tuple[Failure, ...]:
+        counted = self.counted
         found = [
             Failure(
                 code=code,
-                count=one.then.total(),
-                then=_ranked(one.then),
-                ended=_ranked(one.ended),
+                count=count,
+                then=_ranked(counted["then", code]),
+                ended=_ranked(counted["ended", code]),
                 steps=tuple(
-                    StepCount(plan=plan, step=step_id, count=count)
-                    for (plan, step_id), count in sorted(one.steps.items(), key=lambda item: (-item[1], item[0]))
+                    StepCount(plan=plan, step=step_id, count=times)
+                    for (plan, step_id), times in _ranked(counted["steps", code]).items()
                 ),
             )
-            for code, one in self.failures.items()
+            for code, count in counted["failures"].items()
         ]
         return tuple(sorted(found, key=lambda one: (-one.count, one.code)))
 
     def _missing(self) -> tuple[MissingProgram, ...]:
-        counted = self.missing
+        counted = self.counted["missing"]
         found = [
             MissingProgram(
                 program=program, commands=counted[program, "command"], contracts=counted[program, "contract"]
@@ -268,14 +245,18 @@ class Tally:
 
     def _contracts(self) -> tuple[Contracts, ...]:
         found = [
-            Contracts(plan=plan, step=step_id, **{name: one.counted[name] for name in _CONTRACT_COUNTS})
+            Contracts(plan=plan, step=step_id, **_named(one, _CONTRACT_COUNTS))
             for (plan, step_id, _), one in self.steps.items()
-            if one.counted["held_after_retry"] or one.counted["held_same_attempt"]
+            if one["held_after_retry"] or one["held_same_attempt"]
         ]
         return tuple(sorted(found, key=lambda one: (-one.held_after_retry - one.held_same_attempt, one.plan, one.step)))
 
 
-def _ranked(counted: Counter[str]) -> dict[str, int]:
+def _named(counted: Counter[str], names: tuple[str, ...]) -> dict[str, int]:
+    return {name: counted[name] for name in names}
+
+
+def _ranked(counted: Counter[Any]) -> dict[Any, int]:
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -354,27 +335,21 @@ _THEN = {
     StepState.ESCALATED: "escalated",
     StepState.FAILED: "failed",
 }
+_PARTS = {
+    StepState.RUNNING: Part.EXECUTING,
+    StepState.VERIFYING: Part.VERIFYING,
+    StepState.WAITING: Part.WAITING,
+    StepState.ESCALATED: Part.PERSON,
+}
 
 
 def part_of(record: StepRecord) -> Part | None:
     """What the time of a step as it stands is spent on; None where it has not begun or is settled."""
-    match record.state:
-        case StepState.RUNNING:
-            return Part.EXECUTING
-        case StepState.VERIFYING:
-            return Part.VERIFYING
-        case StepState.WAITING:
-            return Part.WAITING
-        case StepState.PENDING:
-            return Part.WAITING if record.attempts else None
-        case StepState.ESCALATED:
-            return Part.PERSON
-        case StepState.IN_DOUBT:
-            return Part.PERSON if record.settle is Settlement.PERSON else Part.VERIFYING
-        case StepState.PASSED | StepState.FAILED | StepState.SKIPPED | StepState.CANCELLED:
-            return None
-        case never:
-            assert_never(never)
+    if record.state is StepState.PENDING:
+        return Part.WAITING if record.attempts else None
+    if record.state is StepState.IN_DOUBT:
+        return Part.PERSON if record.settle is Settlement.PERSON else Part.VERIFYING
+    return _PARTS.get(record.state)
 
 
 class _StepSpan(msgspec.Struct):
@@ -395,11 +370,11 @@ class RunTally:
 
     def __init__(self, tally: Tally, plan: Plan, name: str) -> None:
         self.state = RunState(plan)
-        self._tally, self._name = tally, name
+        self._tally, self._time, self._name = tally, tally.counted["time"], name
         self._opened = self._now = Instant(0)
         self._spans: dict[StepId, _StepSpan] = {}
         self._about: Counter[Part] = Counter()
-        self._steps: dict[StepId, StepTally] = {}
+        self._steps: dict[StepId, Counter[str]] = {}
         self._failed: dict[StepId, list[str]] = {}
         self._not_held: dict[StepId, int] = {}
         """The newest attempt of a step that its contract was not held for."""
@@ -435,12 +410,12 @@ class RunTally:
         counted["other"]["reruns"] += state.rerun_of is not None
         for step_id, record in state.steps.items():
             if record.attempts:
-                self._step(step_id).counted["runs"] += 1
+                self._step(step_id)["runs"] += 1
             if record.state is StepState.PASSED and not record.kept:
-                self._tally.passes[record.attempts] += 1
+                counted["passes"][record.attempts] += 1
                 counted["other"]["unverified"] += by_word(state, step_id) is not None
             for code in self._failed.get(step_id, ()):
-                self._tally.failures[code].ended[_end_of(record)] += 1
+                counted["ended", code][_end_of(record)] += 1
 
     # --- Time ------------------------------------------------------------------------------------------------------
 
@@ -462,19 +437,19 @@ class RunTally:
         about, which is no step."""
         for step_id, span in self._spans.items():
             if span.part is Part.PERSON:
-                self._step(step_id).parts[Part.PERSON] += gap
+                self._step(step_id)[Part.PERSON] += gap
             else:
                 span.since = self._now
-        self._tally.parts[Part.PERSON if self._about[Part.PERSON] or about_budget else Part.STOPPED] += gap
+        self._time[Part.PERSON if self._about[Part.PERSON] or about_budget else Part.STOPPED] += gap
 
     def _pass(self, event: RunEvent, gap: int) -> None:
         """Let time pass in which the run was carried out. A contract that was looked at before its step began anything,
         or instead of that, is told by the event alone."""
         for step_id, span in self._spans.items():
-            self._step(step_id).parts[span.part] += gap
+            self._step(step_id)[span.part] += gap
         looked = 0
         if isinstance(event, ContractSeen | StepKept | StepNotKept) and event.evidence is not None:
-            own, parts = self._spans.get(event.step), self._step(event.step).parts
+            own, parts = self._spans.get(event.step), self._step(event.step)
             looked = min(event.evidence.duration_ms, self._now - own.since if own is not None else gap)
             parts[Part.VERIFYING] += looked
             if own is not None:
@@ -482,8 +457,8 @@ class RunTally:
                 own.since = self._now
         others = self._about[Part.EXECUTING] - isinstance(event, ContractSeen)
         looked = min(looked, gap) if others <= 0 else 0
-        self._tally.parts[Part.VERIFYING] += looked
-        self._tally.parts[next((part for part in Part if self._about[part] > 0), Part.BETWEEN)] += gap - looked
+        self._time[Part.VERIFYING] += looked
+        self._time[next((part for part in Part if self._about[part] > 0), Part.BETWEEN)] += gap - looked
 
     def _look_at(self, step_id: StepId) -> None:
         span, record = self._spans.get(step_id), self.state.steps[step_id]
@@ -501,9 +476,12 @@ class RunTally:
 
     # --- Counts ----------------------------------------------------------------------------------------------------
 
-    def _step(self, step_id: StepId) -> StepTally:
+    def _step(self, step_id: StepId) -> Counter[str]:
         if step_id not in self._steps:
-            self._steps[step_id] = self._tally.step(self._name, self.state.step(step_id))
+            step = self.state.step(step_id)
+            key = self._name, step.id, kind_of(step.action)
+            self._tally.descriptions.setdefault(key, step.description)
+            self._steps[step_id] = self._tally.steps[key]
         return self._steps[step_id]
 
     def _count(self, event: RunEvent, *, epoch: int, doubted: bool) -> None:
@@ -517,7 +495,7 @@ class RunTally:
             case StepNotKept():
                 other["not_kept"] += 1
             case AttemptStarted(step=step_id):
-                self._step(step_id).counted["attempts"] += 1
+                self._step(step_id)["attempts"] += 1
             case AttemptEnded(outcome=outcome, to=to):
                 if outcome.error is not None and to is not StepState.CANCELLED:
                     self._count_failure(event, outcome.error)
@@ -525,7 +503,7 @@ class RunTally:
             case ContractHeld(step=step_id, attempt=attempt):
                 not_held = self._not_held.get(step_id)
                 how = "held_same_attempt" if not_held == attempt else "held_after_retry"
-                self._step(step_id).counted.update(["held", how] if not_held is not None else ["held"])
+                self._step(step_id).update(["held", how] if not_held is not None else ["held"])
             case ContractBroken(step=step_id, evidence=evidence):
                 self._count_not_held(event, "broken", evidence.error or "F_CONTRACT_BROKEN")
                 self._count_missing(step_id, evidence)
@@ -550,17 +528,18 @@ class RunTally:
                 pass
 
     def _count_not_held(self, event: ContractBroken | ContractInconclusive, how: str, code: str) -> None:
-        self._step(event.step).counted[how] += 1
+        self._step(event.step)[how] += 1
         self._not_held[event.step] = event.attempt
         self._count_failure(event, code)
 
     def _count_failure(
         self, event: AttemptEnded | ContractBroken | ContractInconclusive | DecisionGiven, code: str
     ) -> None:
-        failure = self._tally.failures[code]
-        failure.then["aborted" if event.aborts else _THEN.get(event.to, event.to.value)] += 1
-        failure.steps[self._name, event.step] += 1
-        self._step(event.step).counted["failures"] += 1
+        counted = self._tally.counted
+        counted["failures"][code] += 1
+        counted["then", code]["aborted" if event.aborts else _THEN.get(event.to, event.to.value)] += 1
+        counted["steps", code][self._name, event.step] += 1
+        self._step(event.step)["failures"] += 1
         self._failed.setdefault(event.step, []).append(code)
 
     def _count_missing(self, step_id: StepId, seen: Outcome | Evidence) -> None:
@@ -568,7 +547,7 @@ class RunTally:
         if seen.exit_code in COULD_NOT_RUN or (own and seen.exit_code is None and could_not_start(seen.detail)):
             action = self.state.step(step_id).action if own else None
             program = missing_program(seen.output_tail, action)
-            self._tally.missing[program, "command" if own else "contract"] += 1
+            self._tally.counted["missing"][program, "command" if own else "contract"] += 1
 
 
 def _end_of(record: StepRecord) -> str:
