@@ -1,9 +1,7 @@
 """Whether a budget pays for what comes next: reserved before a step begins, and a person is asked where it is reached.
 
-A step begins only if what was spent, what the steps at work may still spend and what it may spend itself stays within
-the limits of everybody who pays for it. What a step may spend is its own budget; of one without a budget nothing is
-known but that it takes an attempt and some time. Time is shared by steps that are at work together, so of that the
-longest claim counts, and of everything else the sum.
+What was spent, what the steps at work may still spend and what the step may spend itself must stay within the limits of
+all who pay for it. Steps at work together share time, so of that the longest claim counts, of everything else the sum.
 """
 
 from __future__ import annotations
@@ -29,8 +27,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def may_begin(state: RunState, step_id: StepId, now: Instant) -> BudgetReached | Held | None:
-    """What keeps a step from beginning now: a budget that is reached by it, or what others have reserved; None where
-    everybody who pays for it can."""
+    """What keeps a step from beginning now: a budget that it reaches, or what others have reserved."""
     if not state.budgeted:
         return None
     if state.held(step_id):
@@ -66,7 +63,7 @@ def _kept_by(state: RunState, step_id: StepId, what: str, now: Instant) -> Budge
 def _need(state: RunState, step_id: StepId, own: Account | None, what: str, now: Instant) -> int:
     """What a step reserves when it begins: what is left of its own budget, and without one no more than is certain."""
     if own is not None and what in own.limits:
-        return max(own.limits[what] - own.total(what, now), 0)
+        return max(own.left(what, now), 0)
     step = state.step(step_id)
     gathers = step.for_each is not None or nested_plan_of(step) is not None  # and its steps are looked at themselves
     return 1 if what in MEASURED and not gathers else 0
@@ -84,7 +81,7 @@ def _claims(state: RunState, owner: StepId, what: str, now: Instant, besides: se
         if step_id not in state.gathering or state.groups[step_id].kind is not GroupKind.FALLBACK:
             payers = [one for one in state.payers(step_id) if one != step_id and what in state.accounts[one].limits]
             if payers and payers[0] == owner:
-                found.append(max(account.limits[what] - account.total(what, now), 0))
+                found.append(max(account.left(what, now), 0))
     return found
 
 
@@ -117,8 +114,7 @@ def _timed(state: RunState) -> Iterator[tuple[StepId, Account, Instant]]:
     ended by its timeout instead."""
     for owner in (RUN, *state.gathering):
         account = state.accounts.get(owner)
-        ends = account.ends_at() if account is not None else None
-        if account is not None and ends is not None and owner not in state.reached:
+        if account is not None and (ends := account.ends_at()) is not None and owner not in state.reached:
             yield owner, account, ends
 
 
@@ -139,10 +135,9 @@ def over_at(state: RunState, now: Instant) -> Instant | None:
 def time_left_ms(state: RunState, step_id: StepId, now: Instant) -> int | None:
     """How long an attempt may take by the budget of the step itself; at least a moment, for it has begun."""
     account = state.accounts.get(step_id)
-    limit = account.limits.get("wall_clock_ms") if account is not None else None
-    if account is None or limit is None:
+    if account is None or "wall_clock_ms" not in account.limits:
         return None
-    return max(limit - account.total("wall_clock_ms", now), 1)
+    return max(account.left("wall_clock_ms", now), 1)
 
 
 def tokens_left(state: RunState, step_id: StepId, now: Instant) -> int | None:
@@ -153,7 +148,7 @@ def tokens_left(state: RunState, step_id: StepId, now: Instant) -> int | None:
         account = state.accounts[owner]
         if "tokens" in account.limits:
             reserved = sum(_claims(state, owner, "tokens", now, besides={step_id, below}))
-            left.append(account.limits["tokens"] - account.total("tokens", now) - reserved)
+            left.append(account.left("tokens", now) - reserved)
             below = owner
     return max(min(left), 0) if left else None
 
@@ -180,9 +175,7 @@ def expected(state: RunState, owner: StepId, before: Mapping[str, Sequence[Outco
     return Expected(
         steps=len(steps),
         known=len(known),
-        wall_clock_ms=sum(round(_median([one.duration_ms for one in outcomes])) for outcomes in known)
-        if known
-        else None,
+        wall_clock_ms=sum(round(_median([one.duration_ms for one in of])) for of in known) if known else None,
         tokens=sum(round(_median(amounts)) for amounts in tokens) if tokens else None,
         cost_usd=sum(_median(amounts) for amounts in costs) if costs else None,
     )
@@ -246,9 +239,8 @@ def question_words(state: RunState, owner: StepId) -> tuple[str, str]:
         text = f"{whose} is reached: {limit}. What now?"
     steps = left(state, owner)
     named = ", ".join(steps[:STEPS_NAMED_MAX]) + (", …" if len(steps) > STEPS_NAMED_MAX else "")
-    count = f"{len(steps)} step{'s' * (len(steps) != 1)}"
-    parts = [f"Spent: {_spent(account)}.", f"Left to do: {count} ({named}).", _expectation(reached.expected)]
-    return text, " ".join(parts)
+    left_to_do = f"{len(steps)} step{'s' * (len(steps) != 1)} ({named})"
+    return text, f"Spent: {_spent(account)}. Left to do: {left_to_do}. {_expectation(reached.expected)}"
 
 
 def _spent(account: Account) -> str:
@@ -265,11 +257,7 @@ def _spent(account: Account) -> str:
 def _expectation(need: Expected | None) -> str:
     if need is None or not need.known:
         return "What they need is unknown: no earlier run did the same."
-    amounts = [
-        amount_said(what, amount)
-        for what in ("wall_clock_ms", "tokens", "cost_usd")
-        if (amount := getattr(need, what)) is not None
-    ]
+    amounts = [amount_said(what, amount) for what in KINDS if (amount := getattr(need, what, None)) is not None]
     unknown = need.steps - need.known
     rest = f"; of {unknown} of them nothing is known" if unknown else ""
     return f"By earlier runs they need about {' and '.join(amounts)}{rest}."
@@ -282,15 +270,11 @@ def amount_words(what: str, count: int) -> str:
 
 def amount_said(what: str, amount: float) -> str:
     """An amount as people say it."""
-    match what:
-        case "attempts":
-            return f"{amount:,} attempt{'s' * (amount != 1)}"
-        case "tokens":
-            return f"{amount:,} token{'s' * (amount != 1)}"
-        case "cost_usd":
-            return f"${amount:,.2f}" if round(amount, 2) == amount else f"${amount:,.9f}".rstrip("0")
-        case _:
-            return f"{_time(int(amount))} at work"
+    if what in ("attempts", "tokens"):
+        return f"{amount:,} {what.removesuffix('s')}{'s' * (amount != 1)}"
+    if what == "cost_usd":
+        return f"${amount:,.2f}" if round(amount, 2) == amount else f"${amount:,.9f}".rstrip("0")
+    return f"{_time(int(amount))} at work"
 
 
 def _time(milliseconds: int) -> str:

@@ -1,8 +1,7 @@
 """What a run has spent, and within which limits: one account for the run, one for each step that has a budget.
 
-Attempts and time are counted from what is recorded; tokens and money are what was reported. An account is folded from
-events and nothing else, and all its numbers are whole: money is counted in billionths of a dollar, so that sums are
-exact. Nothing here knows a run; `run_state` keeps the accounts, `budget` asks them.
+Attempts and time are counted from what is recorded; tokens and money are what was reported. All numbers are whole:
+money is counted in billionths of a dollar, so that sums are exact. `run_state` keeps the accounts, `budget` asks them.
 """
 
 from __future__ import annotations
@@ -61,12 +60,14 @@ class Account(msgspec.Struct):
         running = max(now - self.since, 0) if self.at_work and what == "wall_clock_ms" else 0
         return self.spent[what] + running
 
+    def left(self, what: str, now: Instant) -> int:
+        """How much of a limit may still be spent; less than nothing where it was passed."""
+        return self.limits[what] - self.total(what, now)
+
     def ends_at(self) -> Instant | None:
         """When its time is over if somebody stays at work; None where nobody is, or there is no limit."""
         limit = self.limits.get("wall_clock_ms")
-        if limit is None or not self.at_work:
-            return None
-        return Instant(self.since + limit - self.spent["wall_clock_ms"])
+        return Instant(self.since + limit - self.spent["wall_clock_ms"]) if limit is not None and self.at_work else None
 
     def begin(self, at: Instant) -> None:
         """One more step is at work."""
@@ -114,9 +115,8 @@ class Account(msgspec.Struct):
 
 
 def account_of(step: Step) -> Account | None:
-    """The account of a step that has a budget, or whose nested plan has one; where both have, both hold. The nested
-    plan of a repeated step belongs to each of its items."""
-    inner = nested_plan_of(step) if step.for_each is None else None
+    """The account of a step that has a budget, or whose nested plan has one; where both have, both hold."""
+    inner = nested_plan_of(step) if step.for_each is None else None  # that of a repeated step is each item's
     nested = inner.budget if inner is not None else None
     return new_account(step.budget, nested) if step.budget is not None or nested is not None else None
 
@@ -125,9 +125,8 @@ def new_account(*budgets: Budget | None) -> Account:
     """An account that was not used yet."""
     given: dict[str, int] = {}
     for budget in budgets:
-        for what in KINDS if budget is not None else ():
-            limit = getattr(budget, what)
-            if limit is not None:
+        for what in KINDS:
+            if (limit := getattr(budget, what, None)) is not None:
                 given[what] = min(counted(what, limit), given.get(what, counted(what, limit)))
     return Account(given=given, limits=dict(given))
 
@@ -165,6 +164,4 @@ def read_usage(data: bytes) -> tuple[Usage | None, int]:
 
 def sound_usage(used: Usage | None) -> Usage | None:
     """What a tool reported, where that can be; what cannot be is not recorded."""
-    if used is None:
-        return None
-    return read_usage(msgspec.json.encode(used))[0]
+    return read_usage(msgspec.json.encode(used))[0] if used is not None else None
