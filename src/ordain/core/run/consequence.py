@@ -78,6 +78,12 @@ def _without_fallback(state: RunState, step_id: StepId) -> LastPolicy:
     return general.then or Abort() if isinstance(general, Fallback) else general
 
 
+def _at_last(state: RunState, step_id: StepId) -> LastPolicy:
+    """What follows when nothing else is left, fallbacks neither."""
+    last = last_policy(state, step_id)
+    return _without_fallback(state, step_id) if isinstance(last, Fallback) else last
+
+
 def after_fallback(state: RunState, step_id: StepId) -> Consequence:
     """What follows for a step that its fallback did not help."""
     return _follows(_without_fallback(state, step_id))
@@ -86,12 +92,7 @@ def after_fallback(state: RunState, step_id: StepId) -> Consequence:
 def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
     """The failure policy of a step: its own, its plan's, that of the settings. What fails among fallback steps ends
     them, unless they say otherwise: the plan's policy is what they are part of."""
-    own = state.step(step_id).on_failure
-    if own is not None:
-        return own
-    if _is_fallback(state, step_id):
-        return Abort()
-    return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
+    return state.step(step_id).on_failure or _around(state, step_id)
 
 
 def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
@@ -102,25 +103,23 @@ def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
 
 def warns(state: RunState, step_id: StepId) -> bool:
     """Whether the policy that skips a step after its failure says that everybody is warned of that."""
-    last = last_policy(state, step_id)
-    if isinstance(last, Fallback):
-        last = _without_fallback(state, step_id)
+    last = _at_last(state, step_id)
     return isinstance(last, Skip) and bool(last.warn)
 
 
-def _is_fallback(state: RunState, step_id: StepId) -> bool:
-    """Whether a step is a fallback step, or an item of one."""
+def _around(state: RunState, step_id: StepId) -> FailurePolicy:
+    """The policy of what a step is part of: of a fallback, or an item of one, that it is ended."""
     member = state.members.get(step_id)
     while member is not None and member.kind is GroupKind.ITEMS:
         member = state.members.get(member.parent)
-    return member is not None and member.kind is GroupKind.FALLBACK
+    if member is not None and member.kind is GroupKind.FALLBACK:
+        return Abort()
+    return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
 
 
 def _general(state: RunState, step_id: StepId) -> LastPolicy:
     """The policy of a step's plan for when tries have run out, else abort."""
-    if _is_fallback(state, step_id):
-        return Abort()
-    policy = state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
+    policy = _around(state, step_id)
     return policy.then or Abort() if isinstance(policy, Retry) else policy
 
 
@@ -138,7 +137,5 @@ def why_aborted(state: RunState) -> str:
     assert state.aborted_by is not None
     if state.aborted_by == BUDGET:
         return "its budget was reached, and a person ended it"
-    last = last_policy(state, state.aborted_by)
-    if isinstance(last, Fallback):
-        last = _without_fallback(state, state.aborted_by)
+    last = _at_last(state, state.aborted_by)
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"

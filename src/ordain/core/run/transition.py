@@ -46,20 +46,12 @@ from ordain.core.run.step_event import (
 )
 
 PENDING, RUNNING, VERIFYING = StepState.PENDING, StepState.RUNNING, StepState.VERIFYING
-
-
 WAITING = StepState.WAITING
-
-
 PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
-
-
 IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
-
 
 AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED, WAITING})
 """Where a failure policy can take a step; it waits where fallback steps are run."""
-
 
 TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (PENDING, StepKept): frozenset({PASSED}),
@@ -89,7 +81,6 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
 `run_cancelled` all that are; and where a plan that is nested or a step's fallback is ended early, its steps that are
 not at work are cancelled too. Only steps that belong to another one can leave a settled state: when that is tried
 again, they begin anew."""
-
 
 _STAY = frozenset({FilesProtected, ContractSeen, DoubtReferred, WorkOffered, WorkClaimed, AgentCalled, AgentCallFailed})
 """Events that leave a step where it is, and are refused where they have no place."""
@@ -153,15 +144,14 @@ def refuse_tampered(state: RunState, step_id: StepId) -> None:
 
 
 def refuse_undone(state: RunState, step_id: StepId) -> None:
-    """Raise IllegalTransition where a task would be done that nobody has taken, or a person's without their word."""
+    """Refuse that a task is done which nobody has taken, or a person's without their word."""
     record = state.steps[step_id]
     if isinstance(state.step(step_id).action, Task) and not record.gathers and record.lease is None:
         raise IllegalTransition(f"the task of {step_id} was performed by nobody")
 
 
 def refuse_answer(state: RunState, event: DecisionGiven) -> None:
-    """Raise IllegalTransition for what is no answer to a question that the plan asks, or about a task that it gives to
-    a person."""
+    """Refuse what is no answer to a question that the plan asks, or about a task that it gives to a person."""
     step, error = state.step(event.step), event.outcome.error if event.outcome is not None else None
     if state.steps[event.step].state is not WAITING or not state.is_persons(event.step):
         raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
@@ -207,8 +197,7 @@ def refuse_check(state: RunState, event: DoubtChecked) -> None:
 
 
 def refuse_verify_again(state: RunState, event: DecisionGiven) -> None:
-    """Raise IllegalTransition where a person has a contract run again that there is not, or that could prove
-    nothing."""
+    """Refuse to run a contract again that there is not, or that could prove nothing."""
     refuse_tampered(state, event.step)
     if event.choice != CHECK or contract_of(state.step(event.step)) is None:
         raise IllegalTransition(f"{event.step} has no contract that could be run again")
@@ -223,15 +212,13 @@ _MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, Preconditi
 
 
 def refuse_fallback(state: RunState, event: StepEvent) -> None:
-    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
-    have."""
+    """Refuse that a step waits for no fallback steps, or for such as the plan does not have."""
     if type(event) is AttemptStarted or not isinstance(event, _MAY_FALL_BACK):
         return
-    if not event.fallback and event.to is not WAITING:
-        return
-    if not event.fallback or event.to is not WAITING:
+    if bool(event.fallback) is not (event.to is WAITING):
         raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
-    known = {one.id for one in state.plan_around(event.step).fallbacks}
-    if unknown := set(event.fallback) - known:
+    if event.fallback and (
+        unknown := set(event.fallback) - {one.id for one in state.plan_around(event.step).fallbacks}
+    ):
         names = ", ".join(sorted(unknown))
         raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
