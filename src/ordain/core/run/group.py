@@ -1,9 +1,7 @@
-"""Steps that come to be while a run goes on: one for each item of a repeated step, the steps of a nested plan, and the
-fallback steps of a step that failed.
+"""Steps that come to be while a run goes on, made of the approved plan and nothing else.
 
-Their names say whose they are: `build[3]` is the fourth item of `build`, `deploy/stop` the step `stop` of the plan
-nested in `deploy`, `build+undo` the fallback `undo` used for `build`. What is approved is the plan; these steps are
-made of nothing else.
+`build[3]` is the fourth item of `build`, `deploy/stop` the step `stop` of the plan nested in `deploy`, `build+undo` the
+fallback `undo` used for `build`.
 """
 
 from __future__ import annotations
@@ -34,11 +32,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct):
-    """The steps that a step waits for. Owned by its RunState.
-
-    `live` counts the members that may still come to something: at work, waiting, with a person, or ready. Where it is
-    zero the group has come to its end.
-    """
+    """The steps that a step waits for. Owned by its RunState."""
 
     kind: GroupKind
     members: tuple[StepId, ...]
@@ -49,6 +43,7 @@ class Group(msgspec.Struct):
     held: dict[StepId, None] = msgspec.field(default_factory=dict)
     """Those that could begin, were there room; the first first."""
     live: int = 0
+    """Members at work, waiting, with a person, or ready. Where it is zero the group has come to its end."""
     aborted_by: StepId | None = None
     items_seal: str = ""
 
@@ -82,17 +77,9 @@ def item_members(step: Step, original: Step, count: int, labels: Sequence[str] =
     it; its budget is for all items, and stays with the repeated step."""
     kept = original.when if asks_about_item(original) else None
     one = replace(original, needs=(), when=kept, for_each=None, budget=None)
-    return tuple(
-        (
-            replace(
-                one,
-                id=StepId(f"{step.id}[{index}]"),
-                description=f"{original.description}: {labels[index]}" if labels else original.description,
-            ),
-            (),
-        )
-        for index in range(count)
-    )
+    titles = [f"{original.description}: {label}" for label in labels] or [original.description] * count
+    ids = (StepId(f"{step.id}[{index}]") for index in range(count))
+    return tuple((replace(one, id=name, description=title), ()) for name, title in zip(ids, titles, strict=True))
 
 
 def within(step: Step, plan: Plan, around: Step) -> Step:
@@ -104,14 +91,10 @@ def within(step: Step, plan: Plan, around: Step) -> Step:
 def nested_members(around: Step, plan: Plan) -> Made:
     """The steps of the plan nested in a step."""
     known = needs_of(plan)
-
-    def inner(name: StepId) -> StepId:
-        return StepId(f"{around.id}/{name}")
-
     return tuple(
         (
-            replace(within(step, plan, around), id=inner(step.id), needs=()),
-            tuple(inner(need) for need in known[step.id]),
+            replace(within(step, plan, around), id=StepId(f"{around.id}/{step.id}"), needs=()),
+            tuple(StepId(f"{around.id}/{need}") for need in known[step.id]),
         )
         for step in plan.steps
     )
@@ -123,11 +106,8 @@ def fallback_members(
     """The fallback steps that a failure policy names, one after the other, each after those that it needs. `outside`
     finds the step that a name means which is no fallback."""
     known = {step.id: step for step in fallbacks}
+    inner = {name: StepId(f"{step_id}+{name}") for name in known}
     made: dict[StepId, tuple[Step, tuple[StepId, ...]]] = {}
-
-    def inner(name: StepId) -> StepId:
-        return StepId(f"{step_id}+{name}")
-
     begun: set[StepId] = set()
     before: tuple[StepId, ...] = ()
     for first in names:
@@ -140,7 +120,7 @@ def fallback_members(
                 continue
             todo.pop()
             if name not in made:
-                needs = tuple(inner(need) if need in known else outside(need) for need in known[name].needs)
-                made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
-        before = (inner(first),)
+                needs = tuple(inner.get(need) or outside(need) for need in known[name].needs)
+                made[name] = (replace(known[name], id=inner[name], needs=()), tuple(dict.fromkeys((*before, *needs))))
+        before = (inner[first],)
     return tuple(made.values())

@@ -1,8 +1,7 @@
 """What a successor can keep of the run that it goes on with, decided from the two plans and that run alone.
 
-A passed step is kept when what it does and how it is checked are unchanged, all it needs is kept, and its contract,
-where it has one, holds again when its turn comes. A step that did its work and failed only its check is looked at too:
-where its contract, perhaps a corrected one, holds now, the work need not be done twice. Everything else runs.
+A passed step is kept when what it does, how it is checked and all it needs are unchanged and its contract holds again.
+So is one that failed only its check, where its contract, perhaps a corrected one, holds now. Everything else runs.
 """
 
 from __future__ import annotations
@@ -88,11 +87,8 @@ class _Heir:
         record, group = self._former.steps[name], self._former.groups.get(name)
         if _is_left_out(record, was, step):
             return True
-        if (
-            group is None
-            or group.kind is not GroupKind.ITEMS
-            or canonical_bytes(was.for_each) != canonical_bytes(step.for_each)
-        ):
+        same_items = canonical_bytes(was.for_each) == canonical_bytes(step.for_each)
+        if group is None or group.kind is not GroupKind.ITEMS or not same_items:
             return False
         mark = len(self.kept)
         whole = [self._one(item, was, step, plan) for item in group.members]
@@ -108,10 +104,8 @@ class _Heir:
             return True
         old, new = nested_plan_of(was), nested_plan_of(step)
         if old is not None and new is not None:
-            mark = len(self.kept)
-            whole = self.plan(old, new, f"{name}/") and canonical_bytes(was.verification) == canonical_bytes(
-                step.verification
-            )
+            mark, same_check = len(self.kept), canonical_bytes(was.verification) == canonical_bytes(step.verification)
+            whole = self.plan(old, new, f"{name}/") and same_check
             if len(self.kept) > mark:
                 self.unfolds_again[name] = ""
             return whole and record.state is StepState.PASSED
