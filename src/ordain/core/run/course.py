@@ -1,7 +1,4 @@
-"""Where a step is in its plan, and what the steps that it needs gave: for whoever performs it, in few words.
-
-Made of the run's state and nothing else. What steps wrote is taken as it is shown: without secrets, and only its end.
-"""
+"""Where a step is in its plan, and the end of what the steps that it needs gave: for the agent that performs it."""
 
 from __future__ import annotations
 
@@ -63,7 +60,8 @@ def course_of(state: RunState, step_id: StepId) -> Course:
         elif record.state in AT_WORK:
             now.append(step.description)
         else:
-            done.append(_ended(step.description, record.state))
+            passed = record.state is StepState.PASSED
+            done.append(step.description if passed else f"{step.description} ({record.state.value})")
     return Course(
         number=_number(plan, own),
         count=len(plan.steps),
@@ -84,18 +82,13 @@ def _number(plan: Plan, name: StepId) -> int | None:
     return next((number for number, step in enumerate(plan.steps, 1) if step.id == name), None)
 
 
-def _ended(title: str, how: StepState) -> str:
-    return title if how is StepState.PASSED else f"{title} ({how.value})"
-
-
 def _results(state: RunState, step_id: StepId, plan: Plan, own: StepId) -> Iterator[NeededResult]:
     """What the steps gave that this one needs, but for those that it reads in whole."""
     action, titles = state.step(step_id).action, {step.id: step.description for step in plan.steps}
     read = {ref.removeprefix("step:") for ref in action.reads} if isinstance(action, Task) else set()
     needs = [name for name in needs_of(plan).get(own, ()) if name not in read]
     for name in needs[:RESULTS_MAX]:
-        record = state.steps.get(state.named(step_id, name))
-        if record is not None:
+        if (record := state.steps.get(state.named(step_id, name))) is not None:
             yield _result(name, titles.get(name, name), record)
 
 

@@ -1,7 +1,6 @@
-"""A run that goes on with another one: what is kept of that one, and what it has spent.
+"""A run that goes on with another one, as a rerun or a successor: what is kept of that one, and what it has spent.
 
-A rerun does the same plan again, a successor another plan. What passed before is looked at when its turn comes; as soon
-as a step begins, nothing is kept that comes after it.
+What passed before is looked at when its turn comes; as soon as a step begins, nothing is kept that comes after it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ def take_over(state: RunState, event: RunOpened) -> None:
 
 
 def unfolded(state: RunState, event: StepUnfolded) -> None:
-    """A step has become steps of its own. Where they are what they were in the run before, each is looked at by itself;
-    where they are not, it is run again as a whole."""
+    """A step has become steps of its own. Unless they are what they were before, it is run again as a whole."""
     parent = event.step
     if state.may_keep and state.unfolds_again.get(parent) != event.items_seal:
         _keep_nothing_in(state, parent)
@@ -59,8 +57,7 @@ def _keep_nothing_in(state: RunState, parent: StepId) -> None:
 
 
 def is_at_rest(state: RunState) -> bool:
-    """Whether nothing of a run is under way, and of nothing it is unknown whether it happened: only then can another
-    run go on in its place."""
+    """Whether nothing of a run is under way or in doubt: only then can another run go on in its place."""
     return not (state.active or state.doubtful)
 
 

@@ -1,9 +1,7 @@
 """The prompt of a task: one template, every part of it visible and replaceable.
 
-A template is text with names in double braces. Each stands for a part that is made here from the plan, the step, what
-the step reads and what went wrong before; a paragraph whose parts have nothing to say is left out. What was put in is
-never looked at for names again. What others wrote stands between fences that are longer than any in it, so that
-no content can end its own; what stands on a line with words of ours is one line itself.
+A template is text with names in double braces. A paragraph whose parts have nothing to say is left out; what was put in
+is never looked at for names again. What others wrote stands between fences that are longer than any in it.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from ordain.core.run.attempt import Try
 from ordain.core.run.course import Course
 
 # --- Fence -----------------------------------------------------------------------------------------------------------
-# Text of others inside a text of ours: between backticks, so that it cannot end what it stands in.
 
 
 def fenced(text: str) -> str:
@@ -155,8 +152,7 @@ _NAME = re.compile(r"\{\{([a-z_]+)\}\}")
 
 def _plan(setting: Setting) -> str:
     plan = setting.plan
-    said = [f"# The plan: {one_line(plan.title)}", plan.task or "", plan.context or ""]
-    return "\n\n".join(one for one in said if one)
+    return "\n\n".join(filter(None, (f"# The plan: {one_line(plan.title)}", plan.task, plan.context)))
 
 
 NAMES_MAX = 8
@@ -245,7 +241,6 @@ def _failure(setting: Setting) -> str:
 
 
 def _in_short(one: Try) -> str:
-    """How an attempt ended, in one line. What an agent or a check said of it stands between backticks too."""
     said = []
     if one.outcome is not None and one.outcome.error is not None:
         said.append(f"it ended badly ({spanned(one.outcome.detail or one.outcome.error)})")
@@ -271,10 +266,11 @@ def _tools(setting: Setting) -> str:
 
 
 def _reads(setting: Setting) -> str:
-    parts = [f"## {spanned(one.ref)}{f' ({one_line(one.note)})' if one.note else ''}" for one in setting.reads]
-    texts = [f"\n\n{fenced(one.text)}" if one.text else "" for one in setting.reads]
-    joined = [part + text for part, text in zip(parts, texts, strict=True)]
-    return "\n\n".join(["# What you were given to read", *joined]) if joined else ""
+    parts = []
+    for one in setting.reads:
+        parts.append(f"## {spanned(one.ref)}{f' ({one_line(one.note)})' if one.note else ''}")
+        parts += [fenced(one.text)] if one.text else []
+    return "\n\n".join(["# What you were given to read", *parts]) if parts else ""
 
 
 def _ending(setting: Setting) -> str:
@@ -312,12 +308,8 @@ def _of(setting: Setting) -> Task:
 
 
 # --- Cannot ----------------------------------------------------------------------------------------------------------
-# The word of whoever performs a task that its contract cannot be satisfied: how it is told from other words of
-# theirs.
-#
-# It passes nothing and is not tried again by itself: a person decides, and reads why. So whatever says it is
-# believed, and what only looks like it is not looked for: it is the last thing that an agent says, or stands where
-# nothing else does.
+# The word of an agent that its contract cannot be satisfied. It passes nothing: a person decides, and reads why. So it
+# is believed where it is the last thing that an agent says, or stands where nothing else does.
 
 AGENT_CANNOT = "F_AGENT_CANNOT"
 """The error of an attempt that ended so."""
@@ -328,8 +320,7 @@ _MARKUP = "*_`#> \t"
 
 
 def why_cannot(text: bytes, reported: bytes = b"") -> str | None:
-    """Why an agent says that it cannot, from its last words and from the lines that it reported; None where it does not
-    say so."""
+    """Why an agent says that it cannot, by the lines that it reported or by its last words."""
     said = _reported(reported)
     return said if said is not None else _last_words(text)
 

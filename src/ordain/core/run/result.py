@@ -1,7 +1,6 @@
 """What a step gave, as a value that other steps can refer to.
 
-A tool gives a value or a text. A command gives what it wrote to its standard output, as text without the line ends at
-its end, as `$(…)` in a shell does; a part of it can be referred to where it is JSON.
+A tool gives a value or a text; a command what it wrote to its standard output, without the line ends at its end.
 """
 
 from __future__ import annotations
@@ -56,7 +55,8 @@ def part_of(value: Any, path: tuple[str | int, ...]) -> Any:
     try:
         found = part(value, path)
     except (LookupError, TypeError):
-        raise Missing(f"has no part {_spelt(path)}") from None
+        spelt = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        raise Missing(f"has no part {spelt}") from None
     _refuse_odd(found)
     return found
 
@@ -80,13 +80,8 @@ def _refuse_odd(value: Any) -> None:
             todo += [(inner, depth + 1) for inner in one]
 
 
-def _spelt(path: tuple[str | int, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-
-
 def items_in(value: Any) -> list[Any]:
-    """The items of what a step is repeated over: a list, a text that is a JSON list, or else one item a line. Raises
-    Missing for anything else."""
+    """The items of a list, of a text that is a JSON list, or else one a line; raises Missing for anything else."""
     if isinstance(value, str):
         try:
             found = json.loads(value) if value.lstrip().startswith("[") else None
@@ -107,10 +102,7 @@ def referred_to(plan: Plan) -> frozenset[str]:
 
 
 # --- Fit -------------------------------------------------------------------------------------------------------------
-# Values that came from other steps, made to fit where they are put, or refused there.
-#
-# A variable of a command and an argument of a program are text; what a tool takes is of the kind that it says.
-# Nothing is begun with a value that does not fit.
+# Values that came from other steps, made to fit where they are put: nothing is begun with one that does not fit.
 
 
 class Unfit(Missing):

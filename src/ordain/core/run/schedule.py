@@ -1,8 +1,6 @@
 """What happens next: `decide` looks at the state and the time and says which effects the loop should perform.
 
-Same in, same out; no I/O. The rules of this module and of `consequence`, which says what follows a failure, are the
-whole behaviour of a run: order and concurrency (`decide`), what may be done about a step in doubt (`doubt`), and why a
-step waits (`why_waiting`).
+The rules of this module and of `consequence`, which says what follows a failure, are the whole behaviour of a run.
 """
 
 from __future__ import annotations
@@ -183,8 +181,7 @@ def _unheld(state: RunState) -> tuple[Sequence[int], Sequence[tuple[Instant, int
 
 
 def _waits(state: RunState, now: Instant, effects: list[Effect]) -> tuple[bool, list[Instant]]:
-    """Add what is to be done about the steps that wait, which take no place; whether any waits for a person, and when
-    the time of those is over that may still get an answer."""
+    """Add what is to be done about the steps that wait; whether any waits for a person, and until when."""
     with_person, times_over = False, []
     for step in state.waiting:
         if state.aborting(step) is not None:
@@ -227,10 +224,8 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
         case StepState.WAITING:
             return f"waits for {record.waits_for}"
         case StepState.PENDING:
-            unmet = state.unmet_needs(step_id)
-            if unmet:
-                parts = [f"{need} ({state.steps[need].state.value})" for need in unmet]
-                return "needs " + ", ".join(parts)
+            if unmet := state.unmet_needs(step_id):
+                return "needs " + ", ".join(f"{need} ({state.steps[need].state.value})" for need in unmet)
             if state.paused_by is not None:
                 return f"the run is paused by {state.paused_by.name}"
             if state.aborted_by is not None:
@@ -274,8 +269,8 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
 
 
 def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEnded:
-    """The event for a step whose fallback steps have come to their end: its contract is tried again. Where that could
-    show nothing, or one of them failed, the policy of the plan goes on."""
+    """The event for a step whose fallback steps have ended: its contract is tried again. Where that could show nothing,
+    or one of them failed, the policy of the plan goes on."""
     failed = [name for name in state.groups[step_id].members if not state.steps[name].satisfies]
     unproved = wants_proof(state, step_id)
     reason = f"its fallback steps were run, and {', '.join(failed)} did not pass" if failed else "its fallback was run"

@@ -1,7 +1,6 @@
 """Topics: notes under a name, left by people, programs and steps for the agents that read them.
 
-A topic is a stream of its own (`topic/NAME`) to which anybody may add: it permits nothing and nothing is decided by it.
-The invariant: what is posted is redacted and bounded before it is recorded, and nobody can fill the ledger by posting.
+Anybody may post: it permits nothing and decides nothing, is redacted and bounded, and cannot fill the ledger.
 """
 
 from __future__ import annotations
@@ -36,12 +35,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stream_of_topic(name: str) -> str:
-    """The stream of a topic."""
     return _PREFIX + name
 
 
 def topic_named(stream: str) -> str:
-    """The topic whose stream this is."""
     return stream.removeprefix(_PREFIX)
 
 
@@ -61,6 +58,5 @@ def messages(recorded: Iterable[Recorded]) -> tuple[Message, ...]:
 
 
 def flooded(newest: Sequence[Recorded], now: Instant) -> bool:
-    """Whether as much was posted to a topic within the last hour as is taken; among `newest` are its last messages, as
-    many as that at least."""
+    """Whether as much was posted to a topic within the last hour as is taken, by the newest messages of it."""
     return sum(one.at > now - HOUR_MS for one in newest) >= PER_HOUR

@@ -1,8 +1,8 @@
-"""Named locks: who holds one, and what that means for a step that has come to it.
+"""What follows for a step that has come to something outside of its run: a named lock, a signal.
 
-A lock is a stream of its own (`lock/NAME`), and whoever appends to it says how many events they saw there, so of many
-runs one gets it. The invariant: a lock is taken when it is free and given back by the run that holds it, nothing else.
-Locks are between runs; within a run, steps are kept apart by what they need.
+Each is a stream of its own, and whoever appends says how many events they saw there: of many runs one gets a lock. It
+is taken when it is free and given back by the run that holds it, nothing else. While a step waits nothing is at work,
+so no crash puts it in doubt; and no restart makes the instant later until when it waits.
 """
 
 from __future__ import annotations
@@ -18,16 +18,9 @@ from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.schedule import ended
 from ordain.core.run.step_event import AttemptEnded, AttemptWaiting, Outcome, StepState
 
-# --- Outside ---------------------------------------------------------------------------------------------------------
-# What follows for a step that has come to something outside of its run: a lock, a signal.
-#
-# It goes on, fails, or waits with an instant until when, which no restart makes later. Nothing is at work meanwhile,
-# so no crash puts the step in doubt.
-
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows for a step: an event of its run and, where a lock changes hands, one of the lock. They stand in one
-    append or not at all."""
+    """An event of the run and, where a lock changes hands, one of the lock: in one append or not at all."""
 
     event: AttemptEnded | AttemptWaiting
     change: LockEvent | None = None
@@ -46,8 +39,7 @@ def badly(state: RunState, step_id: StepId, now: Instant, error: str, detail: st
 
 
 def waits(state: RunState, step_id: StepId, now: Instant, reason: str, timeout_ms: int | None) -> Settled | None:
-    """It waits for `reason`, in words that follow on "waits for", as long as it may; None where it did that already.
-    Without a time of its own it waits as long as the step may take."""
+    """It waits for `reason`, in words that follow on "waits for", as long as it may; None where it did that already."""
     step, record = state.step(step_id), state.steps[step_id]
     usual = step.timeout_ms or state.plan.timeout_ms or state.limits_in_force.step_timeout_ms
     begun = record.state is not StepState.WAITING
@@ -80,13 +72,11 @@ class LockState(msgspec.Struct):
 
 
 def stream_of(name: str) -> str:
-    """The stream of a lock."""
     return _LOCK_PREFIX + name
 
 
 def apply_lock(state: LockState, event: LockEvent) -> LockState:
-    """Fold one event into the state and return it; raises IllegalTransition for what cannot happen, which changes
-    nothing."""
+    """Fold one event into the state; raises IllegalTransition for what cannot happen, which changes nothing."""
     if event.lock != state.name:
         raise IllegalTransition(f"an event of the lock {event.lock} in the stream of {state.name}")
     match event:
@@ -104,8 +94,7 @@ def apply_lock(state: LockState, event: LockEvent) -> LockState:
 
 def locks_of(plan: Plan) -> tuple[str, ...]:
     """The locks that a run of this plan may hold."""
-    taken = (lock_taken(step.action) for step in all_steps(plan))
-    return tuple(dict.fromkeys(name for name in taken if name is not None))
+    return tuple(dict.fromkeys(name for step in all_steps(plan) if (name := lock_taken(step.action)) is not None))
 
 
 def take_lock(
@@ -129,11 +118,8 @@ def release_lock(state: RunState, step_id: StepId, lock: LockState, now: Instant
 
 
 # --- Signal ----------------------------------------------------------------------------------------------------------
-# Signals from outside: that something has happened which a run waits for, perhaps with a value.
-#
-# A signal is a stream of its own (`signal/KEY`) to which anybody may add: it permits nothing. The invariant: in a run
-# counts what was given after it was opened, told by its place in the stream and by no clock; and once it was given,
-# it is there for every step of that run that waits for it. The newest value is the one that counts.
+# Anybody may give a signal: it permits nothing. In a run counts what was given after it was opened, told by its place
+# in the stream and by no clock, and for every step that waits for it. The newest value counts.
 
 _SIGNAL_PREFIX = "signal/"
 
@@ -148,12 +134,11 @@ class SignalState(msgspec.Struct):
 
 
 def stream_of_signal(key: str) -> str:
-    """The stream of a signal."""
     return _SIGNAL_PREFIX + key
 
 
 def apply_signal(state: SignalState, event: SignalGiven) -> SignalState:
-    """Fold one event into the state and return it; raises IllegalTransition for what cannot happen."""
+    """Fold one event into the state; raises IllegalTransition for what cannot happen."""
     if event.key != state.key:
         raise IllegalTransition(f"the signal {event.key} in the stream of {state.key}")
     state.newest = event
@@ -183,5 +168,4 @@ def at_signal(state: RunState, step_id: StepId, signal: SignalState, now: Instan
             output_json=newest.value_json,
         )
         return well(state, step_id, now, given=given)
-    reason = f"the signal `{signal.key}` (ordain signal {signal.key})"
-    return waits(state, step_id, now, reason, timeout_ms)
+    return waits(state, step_id, now, f"the signal `{signal.key}` (ordain signal {signal.key})", timeout_ms)
