@@ -1,9 +1,6 @@
-"""Deciding what a run asks a person: shown first, bound to what was shown, signed where signatures are demanded.
-
-An answer is worth as much as an approval, for it lets an effect happen again or count without evidence. Where somebody
-is at work on the run, the answer is sent to them by way of the plan's stream: it is on disk before anybody says so, and
-whoever carries out the run next takes it up if nobody did.
-"""
+"""Deciding what a run asks a person: bound to what was shown, signed where signatures are demanded. Where somebody is
+at work on the run, the answer is sent to them by way of the plan's stream; whoever carries out the run next takes it up
+if nobody did."""
 
 from __future__ import annotations
 
@@ -278,7 +275,6 @@ class Answers:
 
 
 def _given(given: str | Given) -> Given:
-    """An answer that is a word or a text, or as it was given."""
     return Given(word=given) if isinstance(given, str) else given
 
 
@@ -292,7 +288,6 @@ def _too_late(run_id: RunId, detail: str) -> Refused:
 
 
 def _command(item: str, given: Given) -> str:
-    """The command that gives this answer."""
     words = ["ordain answer", shlex.quote(item)]
     if given.said:
         words += ["-m", shlex.quote(given.said)]

@@ -1,8 +1,5 @@
-"""The verbs, by subject. Every interface is thin over these, so that what one shows the others show.
-
-A verb returns a value or raises `Refused`; it prints nothing and asks nobody. Who calls, and through which channel, is
-always passed in: only a person's channel can approve, answer or trust.
-"""
+"""The verbs, by subject. A verb returns a value or raises `Refused`; it prints nothing and asks nobody. Who calls, and
+through which channel, is always passed in: only a person's channel can approve, answer or trust."""
 
 from __future__ import annotations
 

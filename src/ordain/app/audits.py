@@ -1,8 +1,5 @@
-"""The verbs about the ledger as a whole: verify it, copy it, bring a copy back, make the tables beside it anew.
-
-Verifying only looks, and needs no setting: it must work where nothing else can be believed. A copy that is brought back
-brings back what was recorded and permits nothing: what it lacks may be that an approval was used.
-"""
+"""The verbs about the ledger as a whole: verify it, copy it, bring a copy back, count. Verifying needs no setting: it
+must work where nothing else can be believed. A copy that is brought back permits nothing."""
 
 from __future__ import annotations
 
@@ -285,8 +282,6 @@ def _differences(ledger: Ledger) -> Iterator[tuple[str, str]]:
 
 
 # --- Measuring -------------------------------------------------------------------------------------------------------
-# The verb that counts: how plans and runs went, from the ledger alone. Only looks.
-#
 # One lineage and one run are held at a time, so that a long history needs no more memory than a short one.
 
 

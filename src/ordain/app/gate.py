@@ -1,7 +1,5 @@
-"""The gate: who may permit a run, what that permission is bound to, and whether one permits a run here and now.
-
-Everything is checked first; the approval is spent by the caller, in the transaction that opens the run.
-"""
+"""The gate: who may permit a run, what that permission is bound to, and whether one permits a run here and now. The
+approval is spent by the caller, in the transaction that opens the run."""
 
 from __future__ import annotations
 
@@ -533,7 +531,6 @@ class Gate:
 
 
 def _in_workspace(word: str) -> str:
-    """A word with its path written from the workspace."""
     option, equals, path = word.partition("=") if word.startswith("-") else ("", "", word)
     return f"{option}{equals}{WORKSPACE_WORD}/{path}".removesuffix("/.").replace("/./", "/")
 
@@ -572,7 +569,6 @@ def _not_by_a_person(approval: Approval, command: str) -> Problem | None:
 
 
 def _why_none(state: PlanState, command: str) -> Problem:
-    """Why there is no approval that a run could use."""
     ended = [(approval_id, one.how) for approval_id, one in state.ended.items() if one.plan_id == state.plan_id]
     if not ended:
         return Problem(code="E_PLAN_APPROVAL_MISSING", detail="Nobody has approved this plan.", command=command)

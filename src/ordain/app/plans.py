@@ -1,7 +1,4 @@
-"""The verbs about plans: looking at them, comparing and listing them, proposing and declining.
-
-A verb returns a value or raises `Refused`; it prints nothing and asks nobody.
-"""
+"""The verbs about plans: looking at them, comparing and listing them, proposing and declining."""
 
 from __future__ import annotations
 
@@ -481,7 +478,6 @@ _UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
 
 
 def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
-    """What of a plan waits for a person."""
     item = partial(InboxItem, title=line.title, plan_id=line.plan_id, workspace=workspace)
     short = short_id(line.plan_id)
     if line.run is not None and line.continues is not None:

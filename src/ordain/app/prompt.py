@@ -1,8 +1,5 @@
-"""What agents are told: exactly what one was told in an attempt, from the ledger; or what would be told now.
-
-The two are made alike, by `core.prompt` and `reading`. What would be told is marked as such, for files, topics and
-results may be others by then.
-"""
+"""What agents are told: exactly what one was told in an attempt, from the ledger, or what would be told now, made alike
+and marked as such."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Our own copies of proposals that came without a file: for people to read, and to edit into the next revision.
-
-A context that is longer than anybody reads stands in a file of its own, and the copy says where; the plan, and with it
-its id, is the same. Never believed: what runs is what was prepared.
-"""
+"""Our own copies of proposals that came without a file, for people to read and edit into the next revision. Never
+believed: what runs is what was prepared. A context longer than anybody reads stands in a file of its own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Proposing and declining: prepare, revise, reject, cancel, archive, and the expiry that announces itself.
-
-What was stored by `prepare` is what can be approved and run. Every decision is recorded against the lineage as it
-stood when it was made, with who decided and through which channel.
-"""
+"""Proposing and declining: prepare, revise, reject, cancel, archive, and the expiry that announces itself. Every
+decision is recorded against the lineage as it stood when it was made, with who decided and through which channel."""
 
 from __future__ import annotations
 
@@ -396,7 +393,6 @@ class Proposals:
         return state
 
     def _refuse_stage(self, state: PlanState, what: str, word: str) -> None:
-        """Raise Refused where the table of stages has no place for this."""
         if state.stage is Stage.EXECUTING:
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
         if state.stage not in TRANSITIONS[what]:

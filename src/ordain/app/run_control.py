@@ -202,7 +202,6 @@ class RunControl:
     async def _begin(
         self, stream: str, heard: int, run_id: RunId, observers: Sequence[Observer], judged_at: int
     ) -> RunReport:
-        """Carry out a run that was started just now."""
         self._proposals.copies.write(stream, self._records.lineage(stream))
         # Nobody can have asked anything of a run that was not there.
         opened, _, head = self._records.run(run_id)
@@ -407,7 +406,6 @@ class RunControl:
             return await self._carry_out(state, head, heard, observers, verify_only=verify_only)
 
     async def _refuse_to_go_on(self, state: RunState) -> None:
-        """Raise Refused where a run may not go on here, or on what it was begun on."""
         run_id = state.run_id
         if state.workspace_identity != await self._here.identity():
             raise refuse(

@@ -1,8 +1,5 @@
-"""Going on with a run by another plan: what is kept, whether the run can be replaced, and what records that it is.
-
-A successor is proposed while its predecessor stays as it is. The transaction that starts it ends that one, and no other
-way leads from one to the other.
-"""
+"""Going on with a run by another plan: what is kept, whether the run can be replaced, and what records that it is. The
+transaction that starts a successor ends its predecessor; no other way leads from one to the other."""
 
 from __future__ import annotations
 

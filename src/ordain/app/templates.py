@@ -152,7 +152,6 @@ def _called(file: TemplateFile) -> str:
 
 
 def _readable(file: TemplateFile) -> Document:
-    """The document of a template; raises Refused where it has errors."""
     if file.fault is not None:
         raise refuse("E_TEMPLATE", f"{_called(file)}: {file.fault}.")
     document = read(file.data, _called(file))

@@ -1,8 +1,5 @@
-"""Topics: leaving notes for the agents that read them, and reading them.
-
-Anybody may, robots and steps too: a note permits nothing. It is redacted before it is recorded, and what is taken out
-is kept nowhere: whoever reads a topic is an agent, or somebody whom an agent could ask.
-"""
+"""Topics, notes for agents, and signals, which say from outside that something has happened. Anybody may: they permit
+nothing. A note is redacted before it is recorded, and what is taken out is kept nowhere."""
 
 from __future__ import annotations
 
@@ -113,10 +110,7 @@ def _refuse_text(text: str) -> None:
 
 
 # --- Signalling ------------------------------------------------------------------------------------------------------
-# Signals: saying from outside that something has happened which runs wait for.
-#
-# Anybody may, robots too: a signal permits nothing that was not approved. What it says is redacted for showing, and
-# kept exactly beside the chain.
+# What a signal says is redacted for showing, and kept exactly beside the chain.
 
 
 class Signals:

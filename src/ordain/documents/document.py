@@ -1,7 +1,5 @@
-"""What reading a document gives: a plan or the problems that keep it from being one, each with its place.
-
-Knows nothing of any notation. Holds the one invariant that callers rely on: a document with an error has no plan.
-"""
+"""What reading a document gives: a plan or the problems that keep it from being one, each with its place. The one
+invariant that callers rely on: a document with an error has no plan."""
 
 from __future__ import annotations
 
@@ -117,10 +115,8 @@ def plan_unless_wrong(plan: Plan | None, problems: Iterable[Problem]) -> Plan | 
 
 
 # --- Text ------------------------------------------------------------------------------------------------------------
-# From bytes to text: size, encoding and the characters that no document may hold.
-#
-# Knows nothing of notations. What leaves here is Unicode text with `\n` line ends, at most 16 MiB, that a terminal
-# shows as it is: no control characters but tab and newline, nothing that reorders what a person reads.
+# From bytes to Unicode text with `\n` line ends that a terminal shows as it is: no control characters but tab and
+# newline, nothing that reorders what a person reads.
 
 _SHOWN_MAX = 20
 
@@ -175,11 +171,8 @@ def _wide(data: bytes) -> bool:
 
 
 # --- Value -----------------------------------------------------------------------------------------------------------
-# What the readers of YAML and JSON values share: the limits, the numbers, the result.
-#
-# Knows neither notation. A value that leaves these readers survives its canonical bytes unchanged: integers are exact
-# for everyone who reads them, a whole number is an integer however it was spelt, strings hold only allowed
-# characters.
+# What the readers of YAML and JSON share. A value that leaves them survives its canonical bytes unchanged: integers are
+# exact for everyone, a whole number is an integer however it was spelt, strings hold only allowed characters.
 
 Path = tuple[str | int, ...]
 """The way into a tree: keys of mappings and indexes of lists."""

@@ -1,7 +1,4 @@
-"""A document in form, or in another notation, with the proof that it still says the same.
-
-Pure: whoever calls reads and writes the file.
-"""
+"""A document in form, or in another notation, with the proof that it still says the same."""
 
 from __future__ import annotations
 
@@ -24,10 +21,8 @@ from ordain.documents.tree_writer import write_json, write_yaml
 from ordain.documents.yaml import open_lines
 
 # --- Edit ------------------------------------------------------------------------------------------------------------
-# A document put into form by editing single lines: what its author laid out stays as it is.
-#
-# Only spelling is changed: other names of fields become the format's own, white space at the end of lines and around
-# names goes, headings lose closing marks. Text inside a task, a fence or a note is never touched.
+# A document is put into form by editing the spelling of single lines: names of fields, white space at the end of lines
+# and around names, closing marks of headings. Text inside a task, a fence or a note is never touched.
 
 _Edit = tuple[int, str]
 """A line number, from one, and the line that is to stand there."""

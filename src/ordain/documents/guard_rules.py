@@ -1,8 +1,5 @@
-"""The ready set of rules for coding agents, put into the text of `ordain.toml` and taken out again.
-
-The text is edited, never written anew: what is put in lies between marks, and taking it out leaves what was there
-before. Every edit is checked by reading both texts: nothing but the guard's `open` and the rules may differ.
-"""
+"""The ready set of rules for coding agents, put into the text of `ordain.toml` between marks and taken out again. Every
+edit is checked by reading both texts: nothing but the guard's `open` and the rules may differ."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Documents inside of documents: `include` names a file, and the step that says so carries out the plan in it.
-
-What is included is read when the document is, and stands in the plan from then on: it is shown, hashed and approved
-with it. Knows nothing of files: whoever reads a document hands over what fetches them. A circle, more than may stand
-inside one another and more than a document may hold are problems.
-"""
+"""Documents inside of documents: `include` names a file, and the step that says so carries out the plan in it, which is
+shown, hashed and approved with the whole. Whoever reads a document hands over what fetches files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Strict JSON text to a value: every refusal with its place, and no recursion for hostile nesting.
-
-Knows nothing of plans. The standard library's reader would take duplicate keys, NaN and lone surrogates, and could
-not say where they are. msgspec's is used for speed, and whatever it is not surely right about is read carefully.
-"""
+"""Strict JSON text to a value: every refusal with its place, which the standard library could not give. msgspec reads
+for speed, and whatever it is not surely right about is read carefully."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""From the bytes of a document to a plan or problems: the one door into this package.
-
-Pure: whoever calls has read the file. The notation is told by the document's shape, never by the name of its file.
-Never raises for anything that a document can hold.
-"""
+"""From the bytes of a document to a plan or problems: the one door into this package. The notation is told by the
+document's shape, never by the name of its file. Never raises for anything that a document can hold."""
 
 from __future__ import annotations
 

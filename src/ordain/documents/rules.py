@@ -1,8 +1,5 @@
-"""From `[rules.NAME]` of `ordain.toml` to a rule: strict, with everything that is wrong with it.
-
-Whether its entries mean anything here, and whether it does what its examples say, is told where the tools are known
-(`core/lint/settings.py`).
-"""
+"""From `[rules.NAME]` of `ordain.toml` to a rule: strict, with everything that is wrong with it. Whether its entries
+mean anything here, and do what its examples say, is told where the tools are known (`core/lint/settings.py`)."""
 
 from __future__ import annotations
 
@@ -138,7 +135,6 @@ _SUCH_AS = """Such as 'mail:send {"to": "kim@example.com"}', or { tool = "mail:s
 
 
 def _example(value: Any) -> Example | str:
-    """A call, or what is wrong with it."""
     if isinstance(value, str):
         if value.startswith("$ "):
             return Example(tool=SHELL.name, args={"command": value[2:]})

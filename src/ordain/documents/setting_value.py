@@ -69,8 +69,6 @@ def one_of(known: Collection[str], *, near: bool = True) -> Reader:
 
 
 def _texts(fits: Callable[[str], object], words: str, fault: Callable[[str], str | None] = lambda _: None) -> Reader:
-    """A reader of lists of texts; `fault` says in words what is wrong with one of them."""
-
     def read(value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(one, str) and fits(one) for one in value):
             raise Wrong(words)

@@ -1,8 +1,5 @@
-"""From the text of `ordain.toml` to settings: strict, with every problem at once.
-
-Whether the file counts at all (a person must have trusted it) is decided elsewhere. Every call of an agent that a hook
-asks about reads it, so what only some configurations need is imported where it is needed.
-"""
+"""From the text of `ordain.toml` to settings: strict, with every problem at once. Every call of an agent that a hook
+asks about reads it, so what only some configurations need is imported where it is needed."""
 
 from __future__ import annotations
 
@@ -170,7 +167,6 @@ _MODEL_KEYS = ("base_url", "key_env", "key_header")
 
 
 def _model_faults(values: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a model that is spoken to directly."""
     fault = model_fault(values["model"])
     if fault is not None:
         yield f".model {fault}; only beside a `preset`, `command` or `python` it is a name of theirs"
@@ -204,7 +200,6 @@ def _word_faults(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _secrets_in(section: Any) -> Iterable[str]:
-    """What looks like a secret in a section."""
     from ordain.core.lint.content import secrets_of  # heavy, and many configurations have no such section
 
     return secrets_of(section)
@@ -439,7 +434,6 @@ def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]
 
 
 def _arbiter_faults(settings: Settings) -> Iterator[str]:
-    """What of the arbiter does not go together."""
     if not settings.arbiter:
         return
     default, judge = settings.agents.get(settings.agent), settings.agents.get(settings.arbiter)
@@ -452,7 +446,6 @@ def _arbiter_faults(settings: Settings) -> Iterator[str]:
 
 
 def _planner_faults(settings: Settings) -> Iterator[str]:
-    """What of the planner's section does not go together."""
     if settings.planner_agent and settings.planner_model:
         yield "planner has both `agent` and `model`; one of them plans"
     for key in ("base_url", "key_env", "key_header"):

@@ -1,9 +1,5 @@
 """Which settings are in force: those that a person trusted last, and while the file says something else no more than
-the defaults let through.
-
-One place for all who ask: an agent can edit or delete the file, and neither may loosen anything; a person may have
-edited it to tighten it.
-"""
+the defaults let through: an agent can edit or delete the file, and neither may loosen anything."""
 
 from __future__ import annotations
 

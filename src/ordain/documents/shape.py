@@ -1,8 +1,5 @@
-"""A plain tree of lists and mappings to the typed values of a plan, with every problem and its place.
-
-Knows the model only through its types, so a field added there is read here. msgspec's own conversion stops at the
-first fault; it is tried first because it is fast, and only what it refuses is walked through piece by piece.
-"""
+"""A plain tree of lists and mappings to the typed values of a plan, with every problem and its place, by the model's
+types alone. msgspec's own conversion is tried first because it is fast; only what it refuses is walked through."""
 
 from __future__ import annotations
 
@@ -292,8 +289,6 @@ class _FaultError(Exception):
 
 
 class _SilentWalk(_TreeWalk):
-    """Stops at the first fault."""
-
     def _add(self, code: str, detail: str, path: Path, problems: ProblemList, *hints: str) -> Any:
         raise _FaultError
 
@@ -306,7 +301,6 @@ class _SilentWalk(_TreeWalk):
 
 @functools.cache
 def _fields(into: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """The fields of a struct by the name they have on the wire."""
     return {field.encode_name: field for field in fields(into)}
 
 

@@ -1,9 +1,5 @@
-"""A whole plan from the tree of a JSON or YAML document.
-
-The tree has the names of the model, with what authors may leave out or write otherwise: numbers and ids of steps,
-`needs`, fallback steps written where they are used. All that is settled here, before hashing; what the tree says
-beside the plan goes into the document's record. Everything else about the form is left to `shape`.
-"""
+"""A whole plan from the tree of a JSON or YAML document. What authors may leave out or write otherwise is settled here,
+before hashing; what the tree says beside the plan goes into the document's record, and its form is left to `shape`."""
 
 from __future__ import annotations
 
@@ -35,9 +31,7 @@ from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, path_text,
 from ordain.documents.tree_writer import slug
 
 # --- Partial ---------------------------------------------------------------------------------------------------------
-# What can be read of a tree in which something is wrong: the plan without the fields and steps that cannot be read.
-#
-# Nobody but lint is given it, so that a person hears at once of all that is wrong. Its problems were told before.
+# What can be read of a tree in which something is wrong. Only lint is given it; its problems were told before.
 
 _STEP_LISTS = ("steps", "fallbacks")
 

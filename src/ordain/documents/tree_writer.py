@@ -1,7 +1,4 @@
-"""A plan to the text of a JSON or YAML document: the inverse of `tree`.
-
-What is written reads back to the same plan id, and is written again byte for byte the same.
-"""
+"""A plan to the text of a JSON or YAML document, which reads back to the same plan id."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A JSON value to YAML text in block style, which the strict reader reads back as the very same value.
-
-A string is written plain only where no reader of any version of YAML could take it for something else; text of
-several lines is a literal block where that keeps every character.
-"""
+"""Strict YAML to a JSON value, and a JSON value to YAML text that every reader reads back as the very same value."""
 
 from __future__ import annotations
 
@@ -20,10 +16,8 @@ if TYPE_CHECKING:
     import yaml
 
 # --- Yaml value ------------------------------------------------------------------------------------------------------
-# Strict YAML text to a JSON value: what a plain scalar means never depends on the reader's version of YAML.
-#
-# Knows nothing of plans. The value is built from the parser's events with an explicit stack, so that depth, aliases
-# and tags are refused before anything is expanded and no nesting can exhaust the interpreter's own stack.
+# What a plain scalar means never depends on the reader's version of YAML. The value is built from the parser's events
+# with an explicit stack, so that depth, aliases and tags are refused before anything is expanded.
 
 _WORDS = {"null": None, "true": True, "false": False}
 _JSON_NUMBER = compile_later(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -354,7 +348,6 @@ def yaml_text(value: Any) -> str:
 
 
 def _lines(value: Any, indent: str) -> Iterator[str]:
-    """The lines of a value that starts on a line of its own."""
     match value:
         case dict() if value:
             for key, inner in value.items():
@@ -412,7 +405,6 @@ def _is_literal(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A string on one line."""
     if _PLAIN.fullmatch(text) and not _NOT_PLAIN.search(text) and reads_as_text(text):
         return text
     if ("\\" in text or '"' in text) and not _ONLY_ESCAPED.search(text):

@@ -1,8 +1,5 @@
-"""Advice about one step that did not get through: a closed set of ways to go on, each of which becomes a plan.
-
-Advice is data. What it does to the plan is decided here, and only what is named in it changes: what passed, the other
-steps and the step's own check stay word for word what they were.
-"""
+"""Advice about one step that did not get through: a closed set of ways to go on, each of which becomes a plan. Only
+what is named in it changes: what passed, the other steps and the step's own check stay word for word."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""One planning by an agent, a command or a Python function, which reads and ends as a planning by a model does.
-
-It is started at tier 1 with the workspace read-only, behind a door with the tools that read and the calls that end a
-planning; where a person said so, without a sandbox. Who calls nothing hands in with its last words. Nothing it says
-starts, writes or approves anything.
-"""
+"""One planning by an agent, a command or a Python function. It is started at tier 1 with the workspace read-only,
+behind a door with the tools that read and the calls that end a planning; where a person said so, without a sandbox. Who
+calls nothing hands in with its last words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""What a planner is told: the goal, and everything it may want to know, each part under its name and between fences
-that it cannot close.
-
-Pure but for two texts of the package. Whatever others wrote is redacted and has nothing hidden in it before it is
-fenced, so none of it can be mistaken for our words, and a person who reads the brief sees what the planner saw.
-"""
+"""What a planner is told: the goal, and everything it may want to know, each part under its name. Whatever others wrote
+is redacted, has nothing hidden in it and stands between fences that it cannot close."""
 
 from __future__ import annotations
 

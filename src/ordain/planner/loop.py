@@ -1,9 +1,5 @@
-"""One planning by a model that is spoken to directly: it looks around, and ends with a plan, questions or a reason.
-
-A plain function of what the model is told, what it may look at, who judges its documents, and limits. What it is a
-plan of, a whole one or the rest of one, only the judge and the words know. It holds nothing that writes, approves or
-starts: the three calls that end it hand in texts.
-"""
+"""One planning by a model that is spoken to directly: it looks around, and ends with a plan, questions or a reason. It
+holds nothing that writes, approves or starts: the three calls that end it hand in texts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""`ordain plan`: from a goal to a proposal, by whoever the trusted settings name as planner.
-
-A planning writes nothing until its plan is proposed, in one append; whatever ends it before leaves nothing behind. The
-proposal is the planner's, so policy asks a person about it as about any agent's.
-"""
+"""`ordain plan`: from a goal to a proposal, by whoever the trusted settings name as planner. A planning writes nothing
+until its plan is proposed, in one append; the proposal is the planner's, so policy asks a person about it."""
 
 from __future__ import annotations
 
@@ -160,7 +157,6 @@ class Planner:
         return by if by.channel is Channel.MCP else Principal(name=planner, channel=Channel.PLANNER)
 
     def _agent(self, settings: Settings, request: PlanRequest, meter: _Meter) -> PlanningAgent | None:
-        """The agent that plans; None where a model does."""
         if not settings.planner_agent:
             return None
         return planning_agent(self._here, settings.planner_agent, meter.seconds, unenforced=request.unenforced)

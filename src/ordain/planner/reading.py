@@ -1,8 +1,5 @@
-"""What a planner may look at, and through what: the built-in tools that read, each call compared with policy and with
-what no agent is handed, as the calls of a step are; bounded, and without secrets.
-
-No tool that writes, starts, posts or approves is known here. Who asks for one is told so, and that is recorded.
-"""
+"""What a planner may look at: the built-in tools that read, each call compared with policy and with what no agent is
+handed, as the calls of a step are; bounded, and without secrets."""
 
 from __future__ import annotations
 
@@ -80,7 +77,6 @@ class PlannerReads:
         return Performed(text=shown + cut)
 
     async def _problem(self, name: str, tool: ToolDefinition | None, args: Mapping[str, Any]) -> Problem | None:
-        """What keeps a call from being made."""
         if tool is None:
             known = ", ".join((*self._tools, *(one.name for one in FINAL)))
             detail = f"A planner has no tool `{name}`: it looks, and hands in a plan."

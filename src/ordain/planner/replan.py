@@ -1,9 +1,6 @@
-"""Replanning by the planner of the settings: a run that stopped at a step gets a proposal how it goes on.
-
-Every try is recorded before anybody is asked, so that it counts whatever comes of it, and is bounded: so many in a
-lineage, one for a step and cause, never the same rest twice. What comes of it is a proposal for a successor; the run
-stays as it is, and a person may answer it instead at any time.
-"""
+"""Replanning: a run that stopped at a step gets a proposal how it goes on. Every try is recorded before anybody is
+asked and is bounded; what comes of it is a proposal for a successor, and a person may answer the run instead at any
+time."""
 
 from __future__ import annotations
 
@@ -143,7 +140,6 @@ class Replanner:
     # --- What it is about ------------------------------------------------------------------------------------------
 
     def _step(self, former: RunState, asked: StepId | None) -> StepId:
-        """The step of the plan that the run does not get past."""
         names = [step.id for step in former.plan.steps]
         if asked is not None and asked not in names:
             raise refuse("E_STEP_UNKNOWN", f"{former.run_id} has no step `{asked}`.", f"Its steps are: {names}.")

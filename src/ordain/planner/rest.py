@@ -1,9 +1,5 @@
-"""The rest of a plan, as a planner hands it in, put together with what the plan has done already.
-
-A planner writes only what is left: what passed, and everything the plan says beside its steps, stays word for word what
-it was. Pure: texts and plans in, texts out. Lines of the rest are found again in what it became, so that whoever wrote
-it is told of its own lines.
-"""
+"""The rest of a plan, as a planner hands it in, put together with what the plan has done already, which stays word for
+word. Lines of the rest are found again in the whole, so that whoever wrote it is told of its own lines."""
 
 from __future__ import annotations
 
@@ -62,7 +58,6 @@ def put_together(plan: Plan, kept: Collection[StepId], rest: str) -> WholePlan |
 
 
 def _steps(lines: list[str]) -> tuple[int, int] | Problem:
-    """Where the steps of a rest begin and end."""
     headings = [block for block in scan(lines) if isinstance(block, Heading)]
     steps = [one for one in headings if one.level == 3]
     if not steps:

@@ -1,9 +1,5 @@
 """The rounds of a plan that a planner hands in: judged by lint and policy, sent back with what is wrong, and stopped in
-time.
-
-Nothing here knows who plans or what judges. A planner never judges its own plan, and a plan is never mended for it:
-what it could not mend is named in the end.
-"""
+time. A planner never judges its own plan, and a plan is never mended for it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""In which dialect a document is written: told by a few of its keys, never by the name of its file.
-
-Knows nothing of what the keys mean. Three seeds have a form of their own here; those of the first and the fifth are
-the JSON and the Markdown notation themselves. A tree with a key that only the format's own trees have is never taken
-for a dialect, so that what is wrong in it is said in the format's own words.
-"""
+"""In which dialect a document is written, told by a few of its keys. Three seeds have a form of their own here. A tree
+with a key that only the format's own trees have is never taken for a dialect, so that what is wrong in it is said in
+the format's own words."""
 
 from __future__ import annotations
 
@@ -78,9 +75,7 @@ def front_matter_dialect(text: str) -> Literal["s3"] | None:
 
 
 # --- Keys ------------------------------------------------------------------------------------------------------------
-# The keys of a dialect's mappings, each taken by name and type, and the way from a made tree back to its source.
-#
-# Knows no dialect. No key is dropped: one is taken for the plan, kept beside it, or refused as unknown.
+# No key of a dialect's mappings is dropped: one is taken for the plan, kept beside it, or refused as unknown.
 
 
 class Keys:
@@ -186,9 +181,8 @@ def first_line(text: str) -> str:
 
 
 # --- Progress --------------------------------------------------------------------------------------------------------
-# Marks of progress in Markdown, kept as claims: ✅ and `[x]` before a step's title, and `**status: …**` lines.
-#
-# Knows where steps start, not what they are. A claim stands beside the plan; nothing that decides ever reads it.
+# Marks of progress, ✅ and `[x]` before a step's title and `**status: …**` lines, are kept beside the plan as claims;
+# nothing that decides ever reads one.
 
 _DONE = compile_later(r"[ \t]*(?:#{1,6}[ \t]+)?(?:[^ \t.]+\.[ \t]+)?(?:✅|\[[xX]\](?:[ \t]|$))")
 _STATUS = compile_later(r" {0,3}\*\*status:(?:\*\*[ \t]*(?P<beside>.*)|(?P<inside>[^*]*)\*\*[ \t]*)", re.IGNORECASE)

@@ -1,8 +1,5 @@
-"""The three dialects that are read besides the format's own: plans of the second, third and fourth seed.
-
-A tree or a text in, a document out. What the seeds' programs wrote down about progress is kept beside the plan under
-its own names and never believed.
-"""
+"""The three dialects that are read besides the format's own: plans of the second, third and fourth seed. What the
+seeds' programs wrote down about progress is kept beside the plan and never believed."""
 
 from __future__ import annotations
 
@@ -87,7 +84,6 @@ def context_of(constraints: tuple[str, ...]) -> str | None:
 
 
 def _s1_metadata(plan: Keys, read: ReadValue, problems: ProblemList) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The plan's constraints, and all that its `metadata` says."""
     given = plan.beside("metadata").get("metadata")
     if type(given) is not dict:
         # Says what is wrong with it, if there is something.
@@ -155,9 +151,8 @@ def _s1_needs(keys: Keys, ids: list[Any]) -> list[str] | None:
 
 
 # --- s2 --------------------------------------------------------------------------------------------------------------
-# The third seed's plans (JSON, or the same tree in YAML): calls of tools, known by their ids. The seed has one
-# reference, `"$step_1"` as a whole value; what else looks like one of the format's references is text there, and stays
-# text.
+# The third seed's plans (JSON, or the same tree in YAML): calls of tools, known by their ids. Its one reference is
+# `"$step_1"` as a whole value; what else looks like one of the format's references is text there, and stays text.
 
 _S2_UNTITLED = "Untitled plan"
 """The seed's plans have no title; one that a document gives all the same, as `title`, is taken."""
@@ -295,9 +290,8 @@ def _stem(name: str) -> str:
 
 
 # --- s3 --------------------------------------------------------------------------------------------------------------
-# The fourth seed's plans: Markdown with front matter of its own, a numbered list of steps, a context, risks. The steps
-# are read as those of every Markdown document; here is what only this dialect has: the keys of its front matter, the
-# title among them, and the section that tells the executor what is known.
+# The fourth seed's plans: Markdown with front matter of its own, the title in it, and a section that tells the executor
+# what is known. The steps are read as those of every Markdown document.
 
 _S3 = Dialect(
     name="s3",
@@ -347,7 +341,6 @@ def _s3_plain(lines: Sequence[str], at: int) -> str:
 
 
 def _s3_front_matter(read: ReadValue, end: int, problems: ProblemList) -> tuple[str | None, FrontMatter]:
-    """The title that the front matter gives, and all else that it says."""
     if not isinstance(read.value, dict):
         return "…", FrontMatter(end=end)
     keys = Keys(read.value, (), read.locate, problems)

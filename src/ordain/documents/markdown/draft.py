@@ -1,8 +1,5 @@
-"""Steps of a Markdown document before they are read: where each starts, its number, title, id and fields.
-
-Knows the two ways to write steps, as headings and as a list; knows nothing of what a field means, `id` excepted. A
-step may name any other, so every step has its id here before any step is read.
-"""
+"""Steps of a Markdown document, as headings or as a list, before they are read: where each starts, its title, id and
+fields. A step may name any other, so every step has its id here before any step is read."""
 
 from __future__ import annotations
 
@@ -219,7 +216,6 @@ def names_work(block: Block) -> bool:
 
 
 def _item(line: int, text: str, problems: ProblemList) -> tuple[str, RunCommand | Task]:
-    """Title and action of a list item."""
     text = title_text(text, line, problems)
     command = code_span(text)
     if command is not None:

@@ -1,8 +1,5 @@
-"""Which lines of a Markdown document are fields: `**name:** value` at the start of a line, with a name of the format.
-
-Then the typed values of fields, read as the format spells them. Which names there are is said by `table`. Text that
-looks like a misspelt field is never silently taken for prose.
-"""
+"""Which lines of a Markdown document are fields, `**name:** value` at the start of a line, and their typed values. Text
+that looks like a misspelt field is never silently taken for prose."""
 
 from __future__ import annotations
 
@@ -149,9 +146,7 @@ class FieldNames:
 
 
 # --- Fields ----------------------------------------------------------------------------------------------------------
-# Typed values of fields: what stands beside and below a field's name, read as the format says.
-#
-# Knows the spellings of values; knows nothing of steps or sections. What can not be read is noted and given as None.
+# What stands beside and below a field's name. What can not be read is noted and given as None.
 
 _BRACKETS = re.compile(r"\[([^][]*)\]")
 _QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)

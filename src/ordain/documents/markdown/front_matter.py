@@ -1,8 +1,5 @@
-"""The YAML between the `---` lines at the top of a Markdown document: the plan's keys, checked one by one.
-
-Knows nothing of the text below it. Keys for readers (`owner`, `status`, tags, metadata) are kept beside the plan;
-every unknown key is refused, because a misspelt one would silently change what is approved.
-"""
+"""The YAML between the `---` lines at the top of a Markdown document, checked key by key: every unknown key is refused,
+because a misspelt one would silently change what is approved. Then the values of fences."""
 
 from __future__ import annotations
 
@@ -208,9 +205,6 @@ _CHECKS: dict[str, Callable[[_Key], Any]] = {
 
 
 # --- Fenced ----------------------------------------------------------------------------------------------------------
-# Values written as fences of YAML or JSON inside a Markdown document.
-#
-# Knows which languages a fence may have; what a value must look like is said by `shape`.
 
 
 def fenced_value(name: str, fence: Fence, problems: ProblemList, *, depth_max: int = DEPTH_MAX) -> ReadValue | None:

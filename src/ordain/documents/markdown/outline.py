@@ -1,8 +1,6 @@
-"""The outline of a Markdown document: its title, what stands under it, and its sections.
-
-Knows headings and marks of progress, not fields. Everything from the title to the last step must look in a Markdown
-view as it is read here, so comments, raw HTML and underlined headings are refused where they could hide a step.
-"""
+"""The outline of a Markdown document: its title, what stands under it, and its sections. From the title to the last
+step a Markdown view must show what is read, so comments, raw HTML and underlined headings are refused where they could
+hide a step."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The Markdown notation: a title, plan fields and steps, in the short form or the full one, to a plan.
-
-Pure: text in, document out. Puts the parts together that the other modules read; a part that belongs nowhere is a
-problem or a note, never dropped.
-"""
+"""The Markdown notation to a plan: puts the parts together that the other modules read. A part that belongs nowhere is
+a problem or a note, never dropped."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ from ordain.documents.markdown.step_action import sound_prose
 from ordain.documents.markdown.table import PLAN_FIELDS, PLAN_PROSE, PLAN_TABLE
 
 # --- Markdown place --------------------------------------------------------------------------------------------------
-# Where on its line a problem of a Markdown document stands.
-#
-# Readers of fields know the line they read; the column follows from the line itself, and is looked for only where
-# there is a problem. A column that a reader of values has given stays.
+# Where on its line a problem stands: looked for only where there is one, and where no reader of values has said it.
 
 _ABOUT_LINES = frozenset(
     [
@@ -103,8 +97,6 @@ def read_parts(
 
 
 class _Reader:
-    """Puts one document together."""
-
     def __init__(self, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: ProblemList) -> None:
         self.lines = lines
         self.front = front

@@ -1,9 +1,6 @@
-"""Lines of Markdown to headings, fences and text, as CommonMark tells them apart at the top level of a document.
-
-Knows nothing of plans. A fence swallows everything up to its end, so that no line inside one is ever structure.
-Containers (lists, quotes), indented code and HTML are left as the text lines they are made of: the reader of a plan
-refuses them where they could hide something.
-"""
+"""Lines of Markdown to headings, fences and text, as CommonMark tells them apart at the top level of a document. Lists,
+quotes, indented code and HTML stay the text lines they are made of: the reader refuses them where they could hide
+something."""
 
 from __future__ import annotations
 

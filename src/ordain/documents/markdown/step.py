@@ -1,7 +1,4 @@
-"""One step of a Markdown document: a draft to a `Step`.
-
-Knows what the fields of a step mean together; knows nothing of headings, lists or sections.
-"""
+"""One step of a Markdown document: a draft to a `Step`. Knows what the fields of a step mean together."""
 
 from __future__ import annotations
 

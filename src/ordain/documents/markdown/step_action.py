@@ -1,8 +1,5 @@
-"""What a step does: its `run`, `tool`, `task` or `action` with the fields that belong to it, to an action.
-
-Also the commands of contracts. Knows how commands, tasks and arguments are written. No reference and no code span ever
-reaches bash by mistake.
-"""
+"""What a step does: its `run`, `tool`, `task` or `action` with the fields that belong to it, and commands of contracts.
+No reference and no code span ever reaches bash by mistake."""
 
 from __future__ import annotations
 
@@ -78,7 +75,6 @@ def read_action(
 
 
 def _include(step: str, field: Field, beside: Beside, problems: ProblemList) -> Action | None:
-    """The plan in another file, as if it stood here."""
     path = text_line(field, problems)
     plan = beside.includes.plan(path, 0, beside.inner, step, problems, field.line) if path is not None else None
     return carry_out(plan) if plan is not None else None

@@ -1,8 +1,5 @@
-"""The fields of plans and of steps: one table each, with how a field is read and how it is written.
-
-Fields that say something only together (what a step does, how it is seen to be done, what it needs) are read and
-written where their meaning is known; here are their names.
-"""
+"""The fields of plans and of steps: one table each, with how a field is read and how it is written. Fields that say
+something only together are read and written where their meaning is known; here are their names."""
 
 from __future__ import annotations
 

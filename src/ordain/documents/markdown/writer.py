@@ -1,9 +1,6 @@
-"""A plan to the text of a Markdown document: the inverse of `markdown`.
-
-What is written reads back to the same plan id, and is written again byte for byte the same. Each part is written the
-way a person would, and where that would not be read back exactly (text that looks like structure, a value the words
-of a field can not say) as a fence, which holds every value. Both are decided by asking the reader's own functions.
-"""
+"""A plan to the text of a Markdown document, which reads back to the same plan id and is written again byte for byte.
+Each part is written the way a person would, and where that would not be read back exactly as a fence; the reader's own
+functions decide which."""
 
 from __future__ import annotations
 
@@ -65,8 +62,6 @@ def write_markdown(source: Document | Plan, *, lists: bool = True) -> str:
 
 
 class _Writer:
-    """Writes one document."""
-
     def __init__(self, plan: Plan, document: Document) -> None:
         self.plan = plan
         self.document = document
