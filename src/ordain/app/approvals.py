@@ -12,16 +12,11 @@ from ordain.core.approval.signature import PublicKey, fingerprint
 from ordain.core.lineage.decision import persons_only
 from ordain.core.lineage.workspace import Approver, enrolment, proof_of, revocation
 from ordain.core.plan.canonical import short_id
-from ordain.core.report.report import (
-    Approved,
-    Review,
-)
+from ordain.core.report.report import Approved, Review
 from ordain.core.run.event import ApproverEnrolled, ApproverRevoked
 from ordain.core.text.problem import refuse
 from ordain.ports.machine import Credential
-from ordain.records.records import (
-    Records,
-)
+from ordain.records.records import Records
 from ordain.records.surroundings import Surroundings
 
 

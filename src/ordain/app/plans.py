@@ -31,29 +31,14 @@ from ordain.core.policy.settings import Settings, limits, sandbox_limits
 from ordain.core.policy.tier import STRONGEST
 from ordain.core.report.brief import Arbitration, arbitration, plan_standing, run_standing
 from ordain.core.report.foreknown import foreknown
-from ordain.core.report.report import (
-    InboxItem,
-    LintReport,
-    PlanLine,
-    Prepared,
-    Review,
-    RunReport,
-    ToldPrompt,
-)
+from ordain.core.report.report import InboxItem, LintReport, PlanLine, Prepared, Review, RunReport, ToldPrompt
 from ordain.core.report.risk import PlanRisk
 from ordain.core.run.event import Recorded
 from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Refused, Severity, refuse
 from ordain.documents.document import Document
-from ordain.records.records import (
-    WORKSPACE_STREAM,
-    Records,
-    is_unreadable,
-    lineage_id,
-    names_document,
-    names_run,
-)
+from ordain.records.records import WORKSPACE_STREAM, Records, is_unreadable, lineage_id, names_document, names_run
 from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:

@@ -8,11 +8,7 @@ from ordain.core.approval.approval import Principal
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.plan.value import RunId
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import (
-    RunCancelled,
-    RunPaused,
-    StopAsked,
-)
+from ordain.core.run.event import RunCancelled, RunPaused, StopAsked
 from ordain.core.run.run_state import RunState
 from ordain.core.text.problem import refuse
 from ordain.ports.ledger import Append

@@ -12,12 +12,7 @@ from ordain.app.run_control import RunControl, Waiting
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.value import RunId, StepId
 from ordain.core.report.brief import Brief, brief
-from ordain.core.report.report import (
-    KeptOutput,
-    Review,
-    RunReport,
-    ToldPrompt,
-)
+from ordain.core.report.report import KeptOutput, Review, RunReport, ToldPrompt
 from ordain.core.report.transcript import Transcript
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.step_event import StepState
@@ -25,9 +20,7 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.core.text.redaction import Hidden, hide
 from ordain.ports.ledger import Observer
 from ordain.ports.machine import Credential
-from ordain.records.records import (
-    Records,
-)
+from ordain.records.records import Records
 from ordain.records.surroundings import Surroundings
 
 GoOn = Callable[[RunReport, Sequence[Observer], Waiting | None, Callable[[str], None]], Awaitable[RunReport]]

@@ -11,13 +11,7 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
 from ordain.core.policy.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent, model_agent
 from ordain.core.policy.fact import ALARMS, CommandFact
-from ordain.core.policy.model_choice import (
-    KEY_HEADERS,
-    ModelAccess,
-    access_fault,
-    model_access,
-    model_fault,
-)
+from ordain.core.policy.model_choice import KEY_HEADERS, ModelAccess, access_fault, model_access, model_fault
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import USER_SECTIONS, Settings
 from ordain.core.text.control import CONFIGURATION_FILE

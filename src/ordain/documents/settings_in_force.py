@@ -15,13 +15,7 @@ from ordain.core.policy.settings import DEFAULTS, PROGRAMS, Settings, UserSettin
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Place, Problem, Refused, closest
 from ordain.documents.setting_value import Wrong, read_flag
-from ordain.documents.settings import (
-    read_settings,
-    read_values,
-    section_names,
-    settings_of,
-    toml_tree,
-)
+from ordain.documents.settings import read_settings, read_values, section_names, settings_of, toml_tree
 
 # --- In force --------------------------------------------------------------------------------------------------------
 
