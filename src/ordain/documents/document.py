@@ -53,9 +53,7 @@ class LazyPlaces(Mapping[str, Place]):
     """Places that are looked up when they are asked for, by readers for which finding a place is work."""
 
     def __init__(self, find: Callable[[str], Place], keys: Iterable[str], file: str | None = None) -> None:
-        self._find = find
-        self._keys = dict.fromkeys(keys)
-        self._file = file
+        self._find, self._keys, self._file = find, dict.fromkeys(keys), file
 
     def in_file(self, file: str) -> LazyPlaces:
         """The same places, which know the name of their file."""
@@ -76,16 +74,12 @@ class LazyPlaces(Mapping[str, Place]):
 class ProblemList:
     """Gathers the problems of one reading, so that all of them can be shown and not just the first."""
 
-    def __init__(self) -> None:
-        self._found: list[Problem] = []
-        self._default = Place()
+    def __init__(self, found: list[Problem] | None = None, default: Place | None = None) -> None:
+        self._found, self._default = [] if found is None else found, default or Place()
 
     def about(self, step: str | None, line: int | None) -> ProblemList:
         """The same list for problems of one step: they carry its id, and its line where they have none."""
-        same = ProblemList()
-        same._found = self._found
-        same._default = Place(step=step, line=line)
-        return same
+        return ProblemList(self._found, Place(step=step, line=line))
 
     def add(self, code: str, detail: str, *hints: str, line: int | None = None, column: int | None = None) -> None:
         """One more problem, at this place."""
@@ -125,11 +119,8 @@ def decode(data: bytes) -> str | tuple[Problem, ...]:
     """The text of a document, or what keeps these bytes from being one."""
     problems = ProblemList()
     if len(data) > DOCUMENT_BYTES_MAX:
-        problems.add(
-            "E_DOC_TOO_LARGE",
-            f"The document has {len(data):,} bytes; at most {DOCUMENT_BYTES_MAX:,} are read.",
-            "Move large content to files that steps read.",
-        )
+        detail = f"The document has {len(data):,} bytes; at most {DOCUMENT_BYTES_MAX:,} are read."
+        problems.add("E_DOC_TOO_LARGE", detail, "Move large content to files that steps read.")
         return problems.in_order()
     if _wide(data):
         problems.add("E_DOC_ENCODING", "The document is UTF-16 or UTF-32.", "Save it as UTF-8.", line=1, column=1)

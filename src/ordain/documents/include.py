@@ -14,7 +14,7 @@ from ordain.core.text.limit import DOCUMENT_BYTES_MAX, NESTED_PLANS_MAX
 from ordain.core.text.path import path_fault, path_hints
 from ordain.core.text.pattern import normal
 from ordain.core.text.problem import Place, Problem
-from ordain.documents.document import Document, ProblemList
+from ordain.documents.document import Document, LazyPlaces, ProblemList
 
 INCLUDED_MAX = 1_000
 """How many files one document includes, each counted as often as it is."""
@@ -51,7 +51,7 @@ class Includes:
             return None
         inner = Includes(self._fetch, self._read, (*self._around, path))
         inner.found = self.found
-        document = _in_file(self._read(fetched, inner), path)
+        document = in_file(self._read(fetched, inner), path)
         problems.extend(document.problems)
         if document.plan is None:
             return None
@@ -126,19 +126,21 @@ def _depth(plan: Plan) -> int:
     return max((1 + _depth(one) for one in inner if one is not None), default=0)
 
 
-def _in_file(document: Document, file: str) -> Document:
+def in_file(document: Document, file: str) -> Document:
+    """The same document; where its problems and places name no file yet, they are in this one."""
     return replace(
         document,
-        problems=tuple(replace(one, where=in_file(one.where or Place(), file)) for one in document.problems),
-        places=places_in_file(document.places, file),
-        inner=places_in_file(document.inner, file),
+        problems=tuple(replace(one, where=_place_in(one.where or Place(), file)) for one in document.problems),
+        places=_places_in(document.places, file),
+        inner=_places_in(document.inner, file),
     )
 
 
-def in_file(place: Place, file: str) -> Place:
-    """The same place; where it names no file yet, it is in this one."""
+def _place_in(place: Place, file: str) -> Place:
     return place if place.file is not None else replace(place, file=file)
 
 
-def places_in_file(places: Mapping[str, Place], file: str) -> Mapping[str, Place]:
-    return {key: in_file(place, file) for key, place in places.items()}
+def _places_in(places: Mapping[str, Place], file: str) -> Mapping[str, Place]:
+    if isinstance(places, LazyPlaces):
+        return places.in_file(file)
+    return {key: _place_in(place, file) for key, place in places.items()}

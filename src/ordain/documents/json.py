@@ -97,7 +97,10 @@ def _made_whole(holder: list[Any], depth_max: int) -> int:
         others = [item for item in items if type(item) is not str]
         inner = [item for item in others if type(item) is dict or type(item) is list]
         if len(inner) < len(others) and _in_doubt(others):
-            _make_whole(level)
+            for container in level:
+                for key, item in container.items() if type(container) is dict else enumerate(container):
+                    if type(item) is float and item.is_integer():
+                        container[key] = int(item)
         if not inner:
             return depth
         level = inner
@@ -115,13 +118,6 @@ def _in_doubt(items: Sequence[Any]) -> bool:
             if not 0 < abs(item) <= INTEGER_MAX:
                 raise ValueError
     return found
-
-
-def _make_whole(containers: Sequence[Any]) -> None:
-    for container in containers:
-        for key, item in container.items() if type(container) is dict else enumerate(container):
-            if type(item) is float and item.is_integer():
-                container[key] = int(item)
 
 
 def _strings_in_doubt(text: str) -> bool:
@@ -154,15 +150,11 @@ class _JsonReader:
     """One pass over the tokens with a stack of open containers."""
 
     def __init__(self, text: str, first_line: int, depth_max: int) -> None:
-        self.text = text
-        self.depth_max = depth_max
-        self._line = first_line
-        self._line_start = 0
-        self._counted = 0
-        self.problems = ProblemList()
+        self.text, self.depth_max = text, depth_max
+        self._line, self._line_start, self._counted = first_line, 0, 0
+        self.problems, self.root = ProblemList(), Mark(first_line, 1)
         self.value: Any = None
         self.depth = 0
-        self.root = Mark(first_line, 1)
         self._open: list[list[Any] | dict[str, Any]] = []
         self._marks: list[Mark] = []
         self._keys: list[str] = []

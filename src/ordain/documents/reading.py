@@ -4,23 +4,19 @@ document's shape, never by the name of its file. Never raises for anything that 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
 from ordain.core.plan.model import Plan
-from ordain.core.text.problem import Place
 from ordain.documents.dialects.reader import TOP_KEYS, front_matter_dialect, tree_dialect, with_claims
-from ordain.documents.document import Document, LazyPlaces, Notation, ReadValue, decode
-from ordain.documents.include import Fetch, Includes, in_file, places_in_file
+from ordain.documents.document import Document, Notation, ReadValue, decode
+from ordain.documents.include import Fetch, Includes, in_file
 from ordain.documents.json import read_json
 from ordain.documents.markdown.reader import read_markdown
 from ordain.documents.shape import RECORD_FIELDS
 from ordain.documents.tree import TREE_DEPTH_MAX, read_tree
 from ordain.documents.yaml import read_yaml, yaml_comments
-
-if TYPE_CHECKING:
-    from ordain.documents.dialects.seeds import SeedReaders
 
 _JSON = re.compile(r'\s*(?:\{|\[\s*(?:[\[\]{"]|\Z))')
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
@@ -37,7 +33,7 @@ def read(data: bytes, file: str | None = None, fetch: Fetch | None = None) -> Do
     document = _read(data, includes)
     if includes.found:
         document = msgspec.structs.replace(document, included=tuple(includes.found))
-    return document if file is None else _named(document, file)
+    return document if file is None else in_file(document, file)
 
 
 def _read(data: bytes, includes: Includes) -> Document:
@@ -73,18 +69,18 @@ def _yaml(text: str, includes: Includes) -> Document:
 
 def _tree(read: ReadValue, notation: Notation, includes: Includes) -> Document:
     dialect = None if read.problems else tree_dialect(read.value)
-    return read_tree(read, notation, includes) if dialect is None else _seeds().trees[dialect](read, notation)
+    return read_tree(read, notation, includes) if dialect is None else _seeds().TREE_READERS[dialect](read, notation)
 
 
 def _markdown(text: str, includes: Includes) -> Document:
     seed = front_matter_dialect(text)
-    return with_claims(_seeds().markdown(text) if seed else read_markdown(text, includes), text)
+    return with_claims(_seeds().read_s3(text) if seed else read_markdown(text, includes), text)
 
 
-def _seeds() -> SeedReaders:
-    from ordain.documents.dialects.seeds import SEED_READERS  # loaded when a dialect comes, which is seldom
+def _seeds() -> Any:
+    from ordain.documents.dialects import seeds  # loaded when a dialect comes, which is seldom
 
-    return SEED_READERS
+    return seeds
 
 
 _READERS = {
@@ -92,15 +88,3 @@ _READERS = {
     "yaml": _yaml,
     "markdown": _markdown,
 }
-
-
-def _named(document: Document, file: str) -> Document:
-    problems = tuple(
-        msgspec.structs.replace(problem, where=in_file(problem.where or Place(), file)) for problem in document.problems
-    )
-    document = msgspec.structs.replace(document, inner=places_in_file(document.inner, file))
-    places = document.places
-    if isinstance(places, LazyPlaces):
-        named = places.in_file(file)
-        return msgspec.structs.replace(document, problems=problems, places=named)
-    return msgspec.structs.replace(document, problems=problems, places=places_in_file(places, file))

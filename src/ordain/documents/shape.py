@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Collection, Iterable, Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -226,7 +226,9 @@ class _TreeWalk:
         if not isinstance(value, Mapping):
             return self._not("a mapping", value, path, problems, into=into)
         if into is Step:
-            problems = self._about_step(value, path, problems)
+            step = value.get("id")
+            known = step if isinstance(step, str) and id_fault(step) is None else None
+            problems = problems.about(known, self.locate(path)[0])
         fields, tag_field = _fields(into), into.__struct_config__.tag_field
         read: dict[str, Any] = {}
         for key, inner in value.items():
@@ -243,12 +245,6 @@ class _TreeWalk:
         if len(problems) >= PROBLEMS_MAX or any(inner is _WRONG for inner in read.values()):
             return _WRONG
         return into(**read)
-
-    def _about_step(self, value: Mapping[str, Any], path: Path, problems: ProblemList) -> ProblemList:
-        step = value.get("id")
-        line, _ = self.locate(path)
-        known = isinstance(step, str) and id_fault(step) is None
-        return problems.about(cast(str, step) if known else None, line)
 
     def _unknown(self, key: Any, into: Any, path: Path, problems: ProblemList) -> None:
         if len(problems) >= PROBLEMS_MAX:

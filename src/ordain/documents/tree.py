@@ -4,8 +4,8 @@ before hashing; what the tree says beside the plan goes into the document's reco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -122,15 +122,12 @@ def action_of_tree(
     return action
 
 
-class _Step:
+class _Step(NamedTuple):
     """A step of the tree on its way to be one of the model."""
 
-    __slots__ = ("id", "path", "value")
-
-    def __init__(self, value: dict[str, Any], path: Path, step: str) -> None:
-        self.value = value
-        self.path = path
-        self.id = step
+    value: dict[str, Any]
+    path: Path
+    id: str
 
 
 class _Tree:
@@ -313,15 +310,11 @@ class _Tree:
             step["id"] = name
         if step.get("description") is None:
             step["description"] = title or name
-        if "step_number" in step:
-            self._check_number(step.pop("step_number"), place, (*path, "step_number"), name)
+        counted = step.pop("step_number", None)
+        if counted is not None and (type(counted) is not int or place not in (None, counted)):
+            wanted = "a whole number" if place is None else f"{place}; steps are numbered 1, 2, 3 … in order"
+            self.add("E_PLAN_TYPE", f"`step_number` must be {wanted}.", (*path, "step_number"), step=name)
         return _Step(step, path, name)
-
-    def _check_number(self, given: Any, place: int | None, path: Path, step: str) -> None:
-        if given is None or (type(given) is int and (place is None or given == place)):
-            return
-        wanted = "a whole number" if place is None else f"{place}; steps are numbered 1, 2, 3 … in order"
-        self.add("E_PLAN_TYPE", f"`step_number` must be {wanted}.", path, step=step)
 
     # --- What steps say about each other ---
 
@@ -415,17 +408,18 @@ class _Tree:
 
     # --- Beside the plan ---
 
+    def _taken(self, value: dict[str, Any], keys: Iterable[str], path: Path) -> Iterator[tuple[str, Any]]:
+        """What a mapping says beside the plan, taken out of it; what no document may hold is refused."""
+        for key in keys:
+            given, at = value.pop(key, None), (*path, key)
+            if given is not None and shape(given, Any, locate=self.locate, problems=self.problems, path=at) is not None:
+                yield key, given
+
     def _take_record(self, value: dict[str, Any], path: Path, prefix: str) -> None:
         record: dict[str, Any] = {}
-        for key in RECORD_FIELDS:
-            given = value.pop(key, None)
-            if given is None:
-                continue
-            at = (*path, key)
-            if shape(given, Any, locate=self.locate, problems=self.problems, path=at) is None:
-                continue
+        for key, given in self._taken(value, RECORD_FIELDS, path):
             if key in ("notes", "risks") and not prefix:
-                self.notes += self._notes(given, key, at)
+                self.notes += self._notes(given, key, (*path, key))
                 continue
             record[key] = given
             if key == "plan_id":
@@ -435,12 +429,7 @@ class _Tree:
 
     def _take_step_record(self, step: _Step, prefix: str) -> Any:
         """Put aside what the step says beside the plan; its foreign id, if it has one, is the answer."""
-        record: dict[str, Any] = {}
-        for key in STEP_RECORD_FIELDS:
-            given = step.value.pop(key, None)
-            at = (*step.path, key)
-            if given is not None and shape(given, Any, locate=self.locate, problems=self.problems, path=at) is not None:
-                record[key] = given
+        record = dict(self._taken(step.value, STEP_RECORD_FIELDS, step.path))
         if record:
             self.beside.record[prefix + step.id] = record
         return record.get("step_id")
@@ -456,9 +445,9 @@ class _Tree:
             yield from given.items()
             return
         elif isinstance(given, list):
-            pairs = [_note(item) for item in given]
-            if all(pair is not None for pair in pairs):
-                yield from (pair for pair in pairs if pair is not None)
+            pairs = [pair for item in given if (pair := _note(item)) is not None]
+            if len(pairs) == len(given):
+                yield from pairs
                 return
         wanted = "a list of texts" if key == "risks" else "a mapping from headings to texts, or a list of texts"
         self.add("E_PLAN_TYPE", f"`{path_text(path)}` is not {wanted}.", path)
@@ -586,8 +575,7 @@ def _replace_aliases(preconditions: Any, aliases: Mapping[str, str]) -> None:
 def _note(item: Any) -> tuple[str, str] | None:
     if isinstance(item, str):
         return "", item
-    if isinstance(item, dict) and item.keys() <= {"heading", "text"}:
-        heading, text = item.get("heading", ""), item.get("text", "")
-        if isinstance(heading, str) and isinstance(text, str):
-            return heading, text
+    known = isinstance(item, dict) and item.keys() <= {"heading", "text"}
+    if known and all(isinstance(text, str) for text in item.values()):
+        return item.get("heading", ""), item.get("text", "")
     return None

@@ -62,13 +62,6 @@ def read_yaml(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> 
     return ReadValue(value=reader.value, depth=reader.depth, locate=reader.root.find)
 
 
-def reads_as_text(plain: str) -> bool:
-    """Whether this spelling, written plain, is text and nothing else to every reader."""
-    return not (
-        plain in _WORDS or plain == "" or any(form.fullmatch(plain) for form in (_NO_NUMBER, _JSON_NUMBER, _AMBIGUOUS))
-    )
-
-
 def yaml_comments(text: str) -> tuple[str, ...]:
     """The comments of a YAML text that can be read, in order and without their marks: what a value does not hold."""
     import yaml
@@ -118,19 +111,12 @@ class _Sequence:
         self.mark = mark
 
 
-class _FlatMark(NamedTuple):
-    """Where a part of a flat text begins, counted as YAML's parser counts."""
-
-    line: int
-    column: int
-
-
 class _FlatEvent(NamedTuple):
-    """A scalar of a flat text, with what is asked of an event of YAML's parser."""
+    """A scalar of a flat text, with what is asked of an event of YAML's parser; its mark counts as that does."""
 
     value: str
     style: str | None
-    start_mark: _FlatMark
+    start_mark: Mark
 
 
 _QUOTES = (None, None, None, '"', "'")
@@ -141,12 +127,10 @@ class _YamlReader:
     """One pass over the events with a stack of open containers."""
 
     def __init__(self, first_line: int, depth_max: int) -> None:
-        self.first_line = first_line
-        self.depth_max = depth_max
-        self.problems = ProblemList()
+        self.first_line, self.depth_max = first_line, depth_max
+        self.problems, self.root = ProblemList(), Mark(first_line, 1)
         self.value: Any = None
         self.depth = 0
-        self.root = Mark(first_line, 1)
         self._open: list[_OpenMapping | _Sequence] = []
         self._documents = 0
 
@@ -161,14 +145,14 @@ class _YamlReader:
         found = [match for line in lines if (match := FLAT_LINE.fullmatch(line)) is not None]
         if len(found) < len(lines):
             return False
-        start = _FlatEvent("", None, _FlatMark(0, 0))
+        start = _FlatEvent("", None, Mark(0, 0))
         self._open.append(_OpenMapping(self._mark(start)))
         self.depth = 1
         for line, match in enumerate(found):
             kind = match.lastindex or 0
             quote = _QUOTES[kind]
-            self._put_scalar(_FlatEvent(match[1], None, _FlatMark(line, 0)))
-            self._put_scalar(_FlatEvent(match[kind], quote, _FlatMark(line, match.start(kind) - len(quote or ""))))
+            self._put_scalar(_FlatEvent(match[1], None, Mark(line, 0)))
+            self._put_scalar(_FlatEvent(match[kind], quote, Mark(line, match.start(kind) - len(quote or ""))))
             if len(self.problems) >= PROBLEMS_MAX:
                 return True
         self._put(self._open.pop().value, start)
@@ -405,7 +389,8 @@ def _is_literal(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    if _PLAIN.fullmatch(text) and not _NOT_PLAIN.search(text) and reads_as_text(text):
+    plain = _PLAIN.fullmatch(text) and not _NOT_PLAIN.search(text) and text not in _WORDS
+    if plain and not any(form.fullmatch(text) for form in (_NO_NUMBER, _JSON_NUMBER, _AMBIGUOUS)):
         return text
     if ("\\" in text or '"' in text) and not _ONLY_ESCAPED.search(text):
         return "'" + text.replace("'", "''") + "'"

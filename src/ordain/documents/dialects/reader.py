@@ -82,10 +82,8 @@ class Keys:
     """One mapping of a dialect while its keys are taken; `refuse_rest` says which of them nobody has taken."""
 
     def __init__(self, value: Mapping[str, Any], path: Path, locate: Locate, problems: ProblemList) -> None:
-        self.value = value
-        self.path = path
-        self._locate = locate
-        self._problems = problems
+        self.value, self.path = value, path
+        self._locate, self._problems = locate, problems
         self._taken: set[str] = set()
 
     def take(self, key: str, kind: Any = Any) -> Any:
@@ -120,24 +118,8 @@ class Keys:
             self.wrong("E_PLAN_UNKNOWN_FIELD", f"{owner} has no field `{shown(key)}`.", *hints, at=(key,))
 
 
-class Renamed:
-    """Finds the places of a tree that was made from another: `plan` and `step` say where their parts came from.
-
-    A path that begins with none of their keys is the same in both.
-    """
-
-    def __init__(self, locate: Locate, plan: Mapping[Path, Path], step: Mapping[Path, Path]) -> None:
-        self._locate = locate
-        self._plan = plan
-        self._step = step
-
-    def __call__(self, path: Path) -> tuple[int | None, int | None]:
-        if path[:1] == ("steps",) and len(path) > 2:
-            return self._locate((*path[:2], *_source(path[2:], self._step)))
-        return self._locate(_source(path, self._plan))
-
-
 def _source(path: Path, sources: Mapping[Path, Path]) -> Path:
+    """Where a part came from; a path that begins with none of the sources is the same there."""
     for length in range(min(len(path), 3), 0, -1):
         if path[:length] in sources:
             return (*sources[path[:length]], *path[length:])
@@ -160,10 +142,16 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     def locate(self, read: ReadValue) -> Locate:
         """Finds the places of a tree in the format's own form that was made from `read`."""
-        plan: dict[Path, Path] = {("metadata", key): (key,) for key in self.beside}
+        plan: dict[Path, Path] = {**self.plan, **{("metadata", key): (key,) for key in self.beside}}
         plan |= {("metadata", "lineage", key): (key,) for key in self.lineage}
-        step: dict[Path, Path] = {("metadata", key): (key,) for key in self.step_beside}
-        return Renamed(read.locate, {**self.plan, **plan}, {**self.step, **step})
+        step: dict[Path, Path] = {**self.step, **{("metadata", key): (key,) for key in self.step_beside}}
+
+        def place(path: Path) -> tuple[int | None, int | None]:
+            if path[:1] == ("steps",) and len(path) > 2:
+                return read.locate((*path[:2], *_source(path[2:], step)))
+            return read.locate(_source(path, plan))
+
+        return place
 
     def document(self, tree: dict[str, Any], read: ReadValue, notation: Notation, problems: ProblemList) -> Document:
         """The document of such a tree, with the problems met on the way."""

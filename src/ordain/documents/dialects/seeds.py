@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -224,7 +224,11 @@ def _s2_step(keys: Keys, values: _Values) -> dict[str, Any]:
         if keys.value.get(key) is None:
             keys.wrong("E_PLAN_TYPE", f"`{key}` is missing; text is wanted.")
     step = keys.take("id", str)
-    _refuse_skipped(keys)
+    # What a person marked to be skipped is not run behind their back; nothing else of a status is looked at.
+    if keys.value.get("status") == "skipped":
+        detail = "The step is marked as skipped, and Ordain would run it: it takes no status from a document."
+        hint = "Take the step out, with what needs it; or take its `status` away to have it run."
+        keys.wrong("E_STEP_SKIPPED", detail, hint, at=("status",))
     critical = keys.take("critical", bool)
     args = keys.take("args", dict[str, Any])
     needs = keys.take("dependsOn", tuple[str, ...])
@@ -243,14 +247,6 @@ def _s2_step(keys: Keys, values: _Values) -> dict[str, Any]:
     }
     keys.refuse_rest("A step of dialect s2", _S2.step_instead)
     return made
-
-
-def _refuse_skipped(keys: Keys) -> None:
-    """What a person marked to be skipped is not run behind their back; nothing else of a status is looked at."""
-    if keys.value.get("status") == "skipped":
-        detail = "The step is marked as skipped, and Ordain would run it: it takes no status from a document."
-        hint = "Take the step out, with what needs it; or take its `status` away to have it run."
-        keys.wrong("E_STEP_SKIPPED", detail, hint, at=("status",))
 
 
 class _Values:
@@ -391,11 +387,4 @@ def _s3_context(outline: Outline, lines: Sequence[str], problems: ProblemList) -
     return msgspec.structs.replace(outline, sections=sections), text
 
 
-class SeedReaders(NamedTuple):
-    """The readers of dialects: of trees by the name of the dialect, and of Markdown."""
-
-    trees: Mapping[str, Callable[[ReadValue, Notation], Document]]
-    markdown: Callable[[str], Document]
-
-
-SEED_READERS = SeedReaders({"s1": read_s1, "s2": read_s2}, read_s3)
+TREE_READERS: Mapping[str, Callable[[ReadValue, Notation], Document]] = {"s1": read_s1, "s2": read_s2}
