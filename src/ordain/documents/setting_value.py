@@ -1,4 +1,4 @@
-"""What single values of a configuration may be: readers that give what a value means, or say what is wrong with it."""
+"""The keys of a configuration, and readers that give what their values mean or say what is wrong with them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ordain.core.guard.call import EVERYTHING
+from ordain.core.guard.call import EVERYTHING, Mode
 from ordain.core.plan.command import variable_fault
 from ordain.core.plan.failure import Abort, Continue, Escalate, Recover, Replan, Retry, Skip
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.words import read_duration, read_failure
-from ordain.core.policy.agent import KINDS
-from ordain.core.policy.model_choice import MODEL_WORDS, base_url_fault, model_fault
+from ordain.core.policy.agent import AGENT_PRESETS, KINDS
+from ordain.core.policy.model_choice import KEY_HEADERS, MODEL_WORDS, base_url_fault, model_fault
 from ordain.core.policy.tier import header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.core.text.path import OFF_LIMITS, path_fault, pattern_fault
@@ -127,11 +127,6 @@ def glob_fault(name: str) -> str | None:
     return None if fits else f'`{name}`, which is no pattern for names of variables, such as "*_TOKEN"'
 
 
-def _variable_fault(name: str) -> str | None:
-    fault = variable_fault(name)
-    return f"`{name}`, which {fault}" if fault else None
-
-
 def _control_fault(path: str) -> str | None:
     fault = pattern_fault(path)
     if fault in (None, OFF_LIMITS) and path.strip("*?/."):
@@ -150,7 +145,7 @@ def files_like(fault: Callable[[str], str | None] = lambda _: None) -> Reader:
     return _texts(lambda path: path[:1] in ("/", "~"), words, fault)
 
 
-read_variables = names_like(_variable_fault)
+read_variables = names_like(lambda name: f"`{name}`, which {fault}" if (fault := variable_fault(name)) else None)
 read_variable = reads(
     lambda value: isinstance(value, str) and value.isascii() and value and variable_fault(value) is None,
     "must be the name of a variable",
@@ -267,3 +262,124 @@ def read_opened(value: Any) -> tuple[str, ...]:
             "Name what is guarded in `guarded`, without `*`; everything else that is known is open then.",
         )
     return names
+
+
+# --- Tables ----------------------------------------------------------------------------------------------------------
+
+AGENT_KEYS: dict[str, Reader] = {
+    "preset": one_of(AGENT_PRESETS),
+    "command": read_command,
+    "python": read_callable,
+    "human": reads(lambda value: value is True, "must be true, or left out"),
+    "description": read_text,
+    "model": read_text,
+    "env": read_variables,
+    "files": files_like(home_fault),
+    "network": read_flag,
+    "own_tools": read_flag,
+    "output": reads(lambda value: value in ("text", "json"), 'must be "text" or "json"'),
+    "prompt": read_template,
+    "base_url": read_base_url,
+    "key_env": read_variable,
+    "key_header": one_of(KEY_HEADERS, near=False),
+}
+AGENT_KINDS: dict[str, tuple[str, ...]] = {
+    "preset": ("command", "description", "model", "env", "files", "network", "own_tools", "prompt"),
+    "command": ("description", "model", "env", "files", "network", "output", "prompt"),
+    "python": ("description", "model", "env", "files", "network", "prompt"),
+    "human": ("description",),
+    "model": ("description", "base_url", "key_env", "key_header", "prompt"),
+}
+"""What an agent can be, and the keys that say more about it. `model` makes a model of it where no other kind stands
+beside it; else it only says which one that uses."""
+ACTION_KEYS: dict[str, Reader] = {
+    "command": read_command,
+    "python": read_callable,
+    "files": read_digests,
+    "effect": lambda value: EffectClass(one_of(EFFECTS, near=False)(value)),
+    "destructive": read_flag,
+    "description": read_text,
+    "happened": read_check,
+    "happened_final": read_flag,
+}
+SOURCE_KEYS: dict[str, Reader] = {
+    "python": read_callable,
+    "files": read_digests,
+    "plugin": read_text,
+    "mcp": read_command,
+    "url": read_server_address,
+    "headers": read_headers,
+    "env": read_variables,
+    "trust_annotations": read_flag,
+    "effects": read_effects,
+    "happened": read_check,
+    "happened_final": read_flag,
+}
+_HAPPENED = ("happened", "happened_final")
+SOURCE_KINDS: dict[str, tuple[str, ...]] = {
+    "python": ("files", *_HAPPENED),
+    "plugin": _HAPPENED,
+    "mcp": ("files", "env", "trust_annotations", "effects", *_HAPPENED),
+    "url": ("headers", "trust_annotations", "effects", *_HAPPENED),
+}
+"""What a tool can come from, and the keys that say more about it."""
+SECTION_KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
+    "plans": {
+        "propose_ttl": ("propose_ttl_ms", read_milliseconds),
+        "archive_after": ("archive_after_ms", read_milliseconds),
+        "max_rejections": ("max_rejections", read_count),
+        "max_replans": ("max_replans", read_tries),
+        "max_pending": ("max_pending", read_count),
+        "documents": ("documents", read_folder),
+        "templates": ("templates", read_folder),
+    },
+    "approval": {
+        "ttl": ("approval_ttl_ms", read_milliseconds),
+        "separate": ("separate", read_flag),
+        "require_signature": ("require_signature", read_flag),
+        "approvers": ("approvers", names_like()),
+        "bind_git_head": ("bind_git_head", read_flag),
+    },
+    "run": {
+        "concurrency": ("concurrency", read_concurrency),
+        "writers": ("writers", read_concurrency),
+        "stalled_after": ("stalled_after_ms", read_milliseconds),
+        "step_timeout": ("step_timeout_ms", read_milliseconds),
+        "contract_timeout": ("contract_timeout_ms", read_milliseconds),
+        "on_failure": ("on_failure", read_policy),
+        "agent": ("agent", read_name_or_nothing),
+        "agent_for": ("agent_for", read_by_kind),
+        "arbiter": ("arbiter", read_arbiter),
+        "prompt": ("prompt", lambda value: read_template(value) if value != "" else ""),
+        "progress": ("progress", read_flag),
+        "tier": ("tier", read_tier),
+    },
+    "policy": {"allow": ("allow", names_like()), "ask": ("ask", names_like()), "deny": ("deny", names_like())},
+    "guard": {
+        "mode": ("guard_mode", one_of([mode.value for mode in Mode])),
+        "guarded": ("guarded", names_like()),
+        "open": ("open_calls", read_opened),
+    },
+    "contracts": {"env": ("env", read_variables)},
+    "sandbox": {
+        "read": ("sandbox_read", files_like()),
+        "processes": ("sandbox_processes", read_processes),
+        "open_files": ("sandbox_open_files", read_processes),
+        "file_mib": ("sandbox_file_mib", read_some_mebibytes),
+        "memory_mib": ("sandbox_memory_mib", read_mebibytes),
+        "tmp_mib": ("sandbox_tmp_mib", read_some_mebibytes),
+    },
+    "planner": {
+        "agent": ("planner_agent", read_name_or_nothing),
+        "model": ("planner_model", nothing_or(read_model)),
+        "base_url": ("planner_base_url", nothing_or(read_base_url)),
+        "key_env": ("planner_key_env", nothing_or(read_variable)),
+        "key_header": ("planner_key_header", nothing_or(one_of(KEY_HEADERS))),
+        "max_rounds": ("planner_max_rounds", read_rounds),
+        "constraints": ("planner_constraints", read_sentences),
+    },
+    "control": {"files": ("control", read_patterns)},
+    "notify": {"command": ("notify", lambda value: read_command(value) if value != [] else ())},
+    "secrets": {"env": ("secret_env", names_like(glob_fault)), "files": ("secret_files", files_like())},
+}
+"""Section → key → the setting it sets and how its value is read."""

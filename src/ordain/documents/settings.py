@@ -6,60 +6,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ordain.core.guard.call import Mode
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
-from ordain.core.policy.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent, model_agent
+from ordain.core.policy.agent import MODEL_WORD, PROMPT_WORD, Agent, model_agent
 from ordain.core.policy.fact import ALARMS, CommandFact
-from ordain.core.policy.model_choice import KEY_HEADERS, ModelAccess, access_fault, model_access, model_fault
+from ordain.core.policy.model_choice import access_fault, model_access, model_fault
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import USER_SECTIONS, Settings
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Place, Problem, closest
 from ordain.documents.rules import read_rule
 from ordain.documents.setting_value import (
-    EFFECTS,
+    ACTION_KEYS,
+    AGENT_KEYS,
+    AGENT_KINDS,
     NAME,
+    SECTION_KEYS,
+    SOURCE_KEYS,
+    SOURCE_KINDS,
     Reader,
     Wrong,
-    files_like,
-    glob_fault,
-    home_fault,
-    names_like,
-    nothing_or,
-    one_of,
-    read_arbiter,
-    read_base_url,
-    read_by_kind,
-    read_callable,
-    read_check,
-    read_command,
-    read_concurrency,
-    read_count,
-    read_digests,
-    read_effects,
-    read_flag,
-    read_folder,
-    read_headers,
-    read_mebibytes,
-    read_milliseconds,
-    read_model,
-    read_name_or_nothing,
-    read_opened,
-    read_patterns,
-    read_policy,
-    read_processes,
-    read_rounds,
-    read_sentences,
-    read_server_address,
-    read_some_mebibytes,
-    read_template,
-    read_text,
-    read_tier,
-    read_tries,
-    read_variable,
-    read_variables,
-    reads,
 )
 
 RULES_MAX = 100
@@ -74,75 +40,17 @@ _LATER = {
 
 # --- Sections --------------------------------------------------------------------------------------------------------
 
-_AGENT_KEYS: dict[str, Reader] = {
-    "preset": one_of(AGENT_PRESETS),
-    "command": read_command,
-    "python": read_callable,
-    "human": reads(lambda value: value is True, "must be true, or left out"),
-    "description": read_text,
-    "model": read_text,
-    "env": read_variables,
-    "files": files_like(home_fault),
-    "network": read_flag,
-    "own_tools": read_flag,
-    "output": reads(lambda value: value in ("text", "json"), 'must be "text" or "json"'),
-    "prompt": read_template,
-    "base_url": read_base_url,
-    "key_env": read_variable,
-    "key_header": one_of(KEY_HEADERS, near=False),
-}
-_AGENT_KINDS: dict[str, tuple[str, ...]] = {
-    "preset": ("command", "description", "model", "env", "files", "network", "own_tools", "prompt"),
-    "command": ("description", "model", "env", "files", "network", "output", "prompt"),
-    "python": ("description", "model", "env", "files", "network", "prompt"),
-    "human": ("description",),
-    "model": ("description", "base_url", "key_env", "key_header", "prompt"),
-}
-"""What an agent can be, and the keys that say more about it. `model` makes a model of it where no other kind stands
-beside it; else it only says which one that uses."""
-_ACTION_KEYS: dict[str, Reader] = {
-    "command": read_command,
-    "python": read_callable,
-    "files": read_digests,
-    "effect": lambda value: EffectClass(one_of(EFFECTS, near=False)(value)),
-    "destructive": read_flag,
-    "description": read_text,
-    "happened": read_check,
-    "happened_final": read_flag,
-}
-_SOURCE_KEYS: dict[str, Reader] = {
-    "python": read_callable,
-    "files": read_digests,
-    "plugin": read_text,
-    "mcp": read_command,
-    "url": read_server_address,
-    "headers": read_headers,
-    "env": read_variables,
-    "trust_annotations": read_flag,
-    "effects": read_effects,
-    "happened": read_check,
-    "happened_final": read_flag,
-}
-_HAPPENED = ("happened", "happened_final")
-_SOURCE_KINDS: dict[str, tuple[str, ...]] = {
-    "python": ("files", *_HAPPENED),
-    "plugin": _HAPPENED,
-    "mcp": ("files", "env", "trust_annotations", "effects", *_HAPPENED),
-    "url": ("headers", "trust_annotations", "effects", *_HAPPENED),
-}
-"""What a tool can come from, and the keys that say more about it."""
-
 
 def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
     found = {}
-    for name, values in _named_sections("agents", tree, _AGENT_KEYS, problems):
-        given = [kind for kind in _AGENT_KINDS if kind in tree[name]]
+    for name, values in _named_sections("agents", tree, AGENT_KEYS, problems):
+        given = [kind for kind in AGENT_KINDS if kind in tree[name]]
         if len(given) > 1 and given[-1] == "model":  # which one they use
             given.pop()
         if given == ["preset", "command"]:  # where its program is
             given = ["preset"]
         more = "; only `command` may stand beside `preset`, and a `model` beside all but `human`"
-        faults = [*_kind_faults(given, values, _AGENT_KINDS, more), *_word_faults(values)]
+        faults = [*_kind_faults(given, values, AGENT_KINDS, more), *_word_faults(values)]
         if given == ["model"] and "model" in values:
             faults += _model_faults(values)
         problems += [_problem(f"agents.{name}{fault}") for fault in faults]
@@ -166,12 +74,10 @@ def _model_faults(values: dict[str, Any]) -> Iterator[str]:
         yield f".model {fault}; only beside a `preset`, `command` or `python` it is a name of theirs"
     elif "base_url" in values and "key_header" in values and "key_env" not in values:
         yield ".key_header says how a key is sent, and no `key_env` says which is for that address"
-    elif (fault := access_fault(_access(values))) is not None:
-        yield f": {fault}"
-
-
-def _access(values: dict[str, Any]) -> ModelAccess:
-    return model_access(values["model"], **{key: values[key] for key in _MODEL_KEYS if key in values})
+    else:
+        access = model_access(values["model"], **{key: values[key] for key in _MODEL_KEYS if key in values})
+        if (fault := access_fault(access)) is not None:
+            yield f": {fault}"
 
 
 def _kind_faults(
@@ -201,12 +107,12 @@ def _secrets_in(section: Any) -> Iterable[str]:
 
 def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSource]:
     found = {}
-    for name, values in _named_sections("tools", tree, _SOURCE_KEYS, problems):
-        given = [kind for kind in _SOURCE_KINDS if kind in tree[name]]
+    for name, values in _named_sections("tools", tree, SOURCE_KEYS, problems):
+        given = [kind for kind in SOURCE_KINDS if kind in tree[name]]
         if len(given) == 1 and name in RESERVED:
             problems.append(_problem(f"has a section [tools.{name}], and `{name}` means something else to policies"))
             continue
-        faults = (*_kind_faults(given, values, _SOURCE_KINDS), *_final_faults(values))
+        faults = (*_kind_faults(given, values, SOURCE_KINDS), *_final_faults(values))
         problems += [_problem(f"tools.{name}{fault}") for fault in faults]
         if len(given) == 1:
             found[name] = ToolSource(**values)
@@ -220,7 +126,7 @@ def _final_faults(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _actions(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolDefinition]:
     found = {}
-    for name, values in _named_sections("actions", tree, _ACTION_KEYS, problems):
+    for name, values in _named_sections("actions", tree, ACTION_KEYS, problems):
         if ("command" in tree[name]) == ("python" in tree[name]):
             problems.append(_problem(f"actions.{name} needs exactly one of command, python"))
         problems += [_problem(f"actions.{name}{fault}") for fault in _final_faults(values)]
@@ -311,68 +217,6 @@ _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str,
 """Sections that hold a section for each name → the setting they make and how they are read."""
 
 
-_KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "plans": {
-        "propose_ttl": ("propose_ttl_ms", read_milliseconds),
-        "archive_after": ("archive_after_ms", read_milliseconds),
-        "max_rejections": ("max_rejections", read_count),
-        "max_replans": ("max_replans", read_tries),
-        "max_pending": ("max_pending", read_count),
-        "documents": ("documents", read_folder),
-        "templates": ("templates", read_folder),
-    },
-    "approval": {
-        "ttl": ("approval_ttl_ms", read_milliseconds),
-        "separate": ("separate", read_flag),
-        "require_signature": ("require_signature", read_flag),
-        "approvers": ("approvers", names_like()),
-        "bind_git_head": ("bind_git_head", read_flag),
-    },
-    "run": {
-        "concurrency": ("concurrency", read_concurrency),
-        "writers": ("writers", read_concurrency),
-        "stalled_after": ("stalled_after_ms", read_milliseconds),
-        "step_timeout": ("step_timeout_ms", read_milliseconds),
-        "contract_timeout": ("contract_timeout_ms", read_milliseconds),
-        "on_failure": ("on_failure", read_policy),
-        "agent": ("agent", read_name_or_nothing),
-        "agent_for": ("agent_for", read_by_kind),
-        "arbiter": ("arbiter", read_arbiter),
-        "prompt": ("prompt", lambda value: read_template(value) if value != "" else ""),
-        "progress": ("progress", read_flag),
-        "tier": ("tier", read_tier),
-    },
-    "policy": {"allow": ("allow", names_like()), "ask": ("ask", names_like()), "deny": ("deny", names_like())},
-    "guard": {
-        "mode": ("guard_mode", one_of([mode.value for mode in Mode])),
-        "guarded": ("guarded", names_like()),
-        "open": ("open_calls", read_opened),
-    },
-    "contracts": {"env": ("env", read_variables)},
-    "sandbox": {
-        "read": ("sandbox_read", files_like()),
-        "processes": ("sandbox_processes", read_processes),
-        "open_files": ("sandbox_open_files", read_processes),
-        "file_mib": ("sandbox_file_mib", read_some_mebibytes),
-        "memory_mib": ("sandbox_memory_mib", read_mebibytes),
-        "tmp_mib": ("sandbox_tmp_mib", read_some_mebibytes),
-    },
-    "planner": {
-        "agent": ("planner_agent", read_name_or_nothing),
-        "model": ("planner_model", nothing_or(read_model)),
-        "base_url": ("planner_base_url", nothing_or(read_base_url)),
-        "key_env": ("planner_key_env", nothing_or(read_variable)),
-        "key_header": ("planner_key_header", nothing_or(one_of(KEY_HEADERS))),
-        "max_rounds": ("planner_max_rounds", read_rounds),
-        "constraints": ("planner_constraints", read_sentences),
-    },
-    "control": {"files": ("control", read_patterns)},
-    "notify": {"command": ("notify", lambda value: read_command(value) if value != [] else ())},
-    "secrets": {"env": ("secret_env", names_like(glob_fault)), "files": ("secret_files", files_like())},
-}
-"""Section → key → the setting it sets and how its value is read."""
-
-
 def toml_tree(data: bytes) -> dict[str, Any] | str:
     """The tree of a text, or in words why there is none."""
     import tomllib  # most workspaces have no configuration
@@ -401,7 +245,7 @@ def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]
         if section in USER_SECTIONS:
             hint = "Write it into config.toml in ~/.config/ordain, or in $XDG_CONFIG_HOME/ordain (docs/config.md)."
             problems.append(_problem(f"has `{section}`, which counts from your own configuration only", hint))
-        elif section not in _KEYS and section not in _NAMED:
+        elif section not in SECTION_KEYS and section not in _NAMED:
             problems.append(_problem(f"has an unknown section or key `{section}`", *closest(section, section_names())))
         elif not isinstance(content, dict):
             problems.append(_problem(f"gives `{section}` a value; it is a section, written [{section}]"))
@@ -409,9 +253,9 @@ def settings_of(tree: Mapping[str, Any]) -> tuple[Settings, tuple[Problem, ...]]
             setting, read_named = _NAMED[section]
             values[setting] = read_named(content, problems)
         else:
-            keys = {key: reader for key, (_, reader) in _KEYS[section].items()}
+            keys = {key: reader for key, (_, reader) in SECTION_KEYS[section].items()}
             read = read_values(section, content, keys, problems, _problem)
-            values |= {_KEYS[section][key][0]: value for key, value in read.items()}
+            values |= {SECTION_KEYS[section][key][0]: value for key, value in read.items()}
     settings = Settings(**values)
     # As written, so that one that is wrong does not hide the others.
     by_kind = tree["run"].get("agent_for") if isinstance(tree.get("run"), dict) else None
@@ -457,12 +301,12 @@ def keys_set(data: bytes) -> frozenset[str]:
 
 def section_names() -> tuple[str, ...]:
     """Every section that a workspace's configuration can have."""
-    return (*_KEYS, *_NAMED, *_LATER)
+    return (*SECTION_KEYS, *_NAMED, *_LATER)
 
 
 def key_names() -> Mapping[str, str]:
     """Every key that is one value, as `section.key`, and the setting it sets."""
-    return {f"{section}.{key}": setting for section, keys in _KEYS.items() for key, (setting, _) in keys.items()}
+    return {f"{section}.{key}": setting for section, keys in SECTION_KEYS.items() for key, (setting, _) in keys.items()}
 
 
 def _problem(what: str, *hints: str) -> Problem:
