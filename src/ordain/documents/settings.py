@@ -32,9 +32,7 @@ RULES_MAX = 100
 
 _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64, and begin with none of the last two."
 
-_LATER = {
-    "plans": {"marks"},
-}
+_LATER = {"plans": {"marks"}}
 """Parts of the design that this version does not carry out; refused, so that nobody relies on them."""
 
 

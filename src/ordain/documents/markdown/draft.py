@@ -72,7 +72,7 @@ def drafts_of_headings(blocks: Sequence[Block], names: FieldNames, problems: Pro
         given = int(found[1]) if found else expected
         fields = names.split(body, STEP_FIELDS, problems)
         title = title_text((found[2] or "") if found else heading.text, heading.line, problems)
-        if not found or given != expected or not (title or _has(fields, "title")):
+        if not found or given != expected or not (title or _has_title(fields)):
             _wrong_heading(heading, expected, title, found is not None, problems)
         expected = given + 1
         drafts.append(_draft(len(drafts) + 1, heading.line, title, None, fields, problems))
@@ -87,7 +87,7 @@ def drafts_of_fallbacks(blocks: Sequence[Block], names: FieldNames, problems: Pr
         fault = id_fault(found[1]) if found else None
         fields = names.split(body, STEP_FIELDS, problems)
         title = title_text((found[2] or "") if found else heading.text, heading.line, problems)
-        if not found or not (title or _has(fields, "title")):
+        if not found or not (title or _has_title(fields)):
             detail = f"The heading `### {_shown(heading.text)}` is not that of a fallback step."
             problems.add("E_MD_HEADING", detail, "Write `### id. Title`.", line=heading.line)
         if fault:
@@ -114,8 +114,8 @@ def _shown(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _has(fields: Sequence[Field], name: str) -> bool:
-    return any(field.name == name for field in fields)
+def _has_title(fields: Sequence[Field]) -> bool:
+    return any(field.name == "title" for field in fields)
 
 
 def _wrong_heading(heading: Heading, expected: int, title: str, is_step: bool, problems: ProblemList) -> None:

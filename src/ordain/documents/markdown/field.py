@@ -38,10 +38,8 @@ class Vocabulary:
         elsewhere: dict[str, str] | None = None,
         capital: bool = False,
     ) -> None:
-        self.names = frozenset(names)
-        self.aliases = aliases or {}
-        self.elsewhere = elsewhere or {}
-        self._capital = capital
+        self.names, self.aliases = frozenset(names), aliases or {}
+        self.elsewhere, self._capital = elsewhere or {}, capital
         every = {**{name: name for name in self.names}, **self.aliases}
         self.heads = {f"**{written}": name for written, name in every.items()}
         self.heads |= {f"**{self.shown(name)}": name for name in self.names}
@@ -150,7 +148,7 @@ class FieldNames:
 
 _BRACKETS = re.compile(r"\[([^][]*)\]")
 _QUOTED = re.compile(r"""\A(["'])(.*)\1\Z""", re.DOTALL)
-_LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
+LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
 _GOES_ON = re.compile(r"(?:[ ]{2,}|\t)[ \t]*(\S.*)", re.DOTALL)
 
 
@@ -354,7 +352,7 @@ def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> t
         items = [[_QUOTED.sub(r"\2", word.strip()) if listed else word.strip()] for word in words]
     for block in trimmed(field.body):
         text = block.text if type(block) is Text else ""
-        item, more = _LIST_ITEM.fullmatch(text), _GOES_ON.fullmatch(text)
+        item, more = LIST_ITEM.fullmatch(text), _GOES_ON.fullmatch(text)
         if field.inline or type(block) is not Text:
             belongs_to_no_field([block], problems)
             return None

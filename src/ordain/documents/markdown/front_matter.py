@@ -61,14 +61,15 @@ class _Key:
     """One key being checked: its value, and where to say what is wrong with it."""
 
     def __init__(self, name: str, read: ReadValue, problems: ProblemList) -> None:
-        self.name = name
-        self.value = read.value[name]
-        self.locate = read.locate
-        self.problems = problems
+        self.name, self.value = name, read.value[name]
+        self.locate, self.problems = read.locate, problems
 
     def wrong(self, code: str, detail: str, *hints: str, at: Path = ()) -> None:
         line, column = self.locate((self.name, *at))
         self.problems.add(code, detail, *hints, line=line, column=column)
+
+    def shaped(self, into: Any) -> Any:
+        return shape(self.value, into, locate=self.locate, problems=self.problems, path=(self.name,))
 
     def free(self, value: Any, at: Path = ()) -> bool:
         """Whether a value that means nothing to a plan is there, and is one that a document may hold."""
@@ -148,21 +149,19 @@ def _number(key: _Key, low: int, high: int, hint: str, code: str, beyond: str) -
     return key.value
 
 
-def _workspace_id(key: _Key) -> str | None:
+def _text(key: _Key, what: str) -> str | None:
     if isinstance(key.value, str):
         return key.value
-    key.wrong("E_PLAN_TYPE", "`workspace_id` is not text.")
+    key.wrong("E_PLAN_TYPE", f"`{key.name}` is not {what}.")
     return None
 
 
 def _agent(key: _Key) -> str | None:
-    if not isinstance(key.value, str):
-        key.wrong("E_PLAN_TYPE", "`agent` is not a name.")
-        return None
-    fault = name_fault("agent", key.value)
+    agent = _text(key, "a name")
+    fault = name_fault("agent", agent) if agent is not None else None
     if fault:
         key.wrong(*fault)
-    return key.value
+    return agent
 
 
 def _texts(key: _Key, hint: str) -> tuple[str, ...] | None:
@@ -184,23 +183,15 @@ def _tier(key: _Key) -> int | None:
     return _number(key, 0, TIER_MAX, "Write `tier: 0`, `tier: 1` or `tier: 2`.", "E_FIELD_VALUE", detail)
 
 
-def _params(key: _Key) -> dict[str, Parameter] | None:
-    path = (key.name,)
-    read: dict[str, Parameter] | None = shape(
-        key.value, dict[str, Parameter], locate=key.locate, problems=key.problems, path=path
-    )
-    return read
-
-
 _CHECKS: dict[str, Callable[[_Key], Any]] = {
     "type": _type,
     "plan_version": _plan_version,
-    "workspace_id": _workspace_id,
+    "workspace_id": lambda key: _text(key, "text"),
     "tools": _tools,
     "protect": lambda key: _texts(key, 'Write `protect: ["tests/**"]`.'),
     "agent": _agent,
     "tier": _tier,
-    "params": _params,
+    "params": lambda key: key.shaped(dict[str, Parameter]),
 }
 
 

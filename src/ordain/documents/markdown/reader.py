@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from ordain.core.plan.model import PLAN_VERSION, Plan, nested_plan_of
 from ordain.core.text.limit import STEPS_MAX
@@ -35,8 +35,8 @@ from ordain.documents.markdown.outline import (
     refuse_hiding,
     title_text,
 )
-from ordain.documents.markdown.scan import Block, Fence, Heading, Text, blank, may_hide, scan, trimmed
-from ordain.documents.markdown.step import read_steps
+from ordain.documents.markdown.scan import Block, Fence, Text, blank, may_hide, scan, trimmed
+from ordain.documents.markdown.step import StepReader
 from ordain.documents.markdown.step_action import sound_prose
 from ordain.documents.markdown.table import PLAN_FIELDS, PLAN_PROSE, PLAN_TABLE
 
@@ -56,17 +56,17 @@ _HEAD = re.compile(r" {0,3}(?:\*\*[^*:]{1,40}:\*\*[ \t]*|(?:[-*]|[0-9]{1,9}\.)[ 
 def with_columns(problems: Iterable[Problem], lines: Sequence[str]) -> tuple[Problem, ...]:
     """The same problems, each with a column where its line is known: that of the value beside a field's name or in a
     list item, else that of the first character."""
-    return tuple(_placed(problem, lines) for problem in problems)
 
+    def placed(problem: Problem) -> Problem:
+        where = problem.where
+        if where is None or where.line is None or where.column is not None or where.file is not None:
+            return problem
+        line = lines[where.line - 1]
+        head = None if problem.code in _ABOUT_LINES else _HEAD.match(line)
+        column = head.end() + 1 if head else len(line) - len(line.lstrip()) + 1
+        return replace(problem, where=replace(where, column=column if line.strip() else 1))
 
-def _placed(problem: Problem, lines: Sequence[str]) -> Problem:
-    where = problem.where
-    if where is None or where.line is None or where.column is not None or where.file is not None:
-        return problem
-    line = lines[where.line - 1]
-    head = None if problem.code in _ABOUT_LINES else _HEAD.match(line)
-    column = head.end() + 1 if head else len(line) - len(line.lstrip()) + 1
-    return msgspec.structs.replace(problem, where=msgspec.structs.replace(where, column=column if line.strip() else 1))
+    return tuple(map(placed, problems))
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------
@@ -90,21 +90,21 @@ def read_parts(
     includes: Includes | None = None,
 ) -> Document:
     """The document of these lines, whose parts are known already, with the problems met on the way."""
-    reader = _Reader(lines, front, outline, problems)
-    reader.includes = includes
-    reader.may_hide = may_hide("\n".join(lines[front.end :]))
-    return reader.read()
+    return _Reader(lines, front, outline, problems, includes).read()
 
 
 class _Reader:
-    def __init__(self, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: ProblemList) -> None:
-        self.lines = lines
-        self.front = front
-        self.outline = outline
-        self.problems = problems
-        self.names = FieldNames()
-        self.may_hide = True
-        self.includes: Includes | None = None
+    def __init__(
+        self,
+        lines: Sequence[str],
+        front: FrontMatter,
+        outline: Outline,
+        problems: ProblemList,
+        includes: Includes | None,
+    ) -> None:
+        self.lines, self.front, self.outline = lines, front, outline
+        self.problems, self.includes, self.names = problems, includes, FieldNames()
+        self.may_hide = may_hide("\n".join(lines[front.end :]))
         self.notes: list[tuple[str, str]] = []
         self.record = {owner: dict(said) for owner, said in front.record.items()}
 
@@ -136,8 +136,9 @@ class _Reader:
             line = self.outline.title.line
             self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=line)
         beside = Beside(self.includes)
-        steps, fallback_steps = read_steps(drafts, fallbacks, self.lines, beside, self.problems)
-        plan = Plan(steps=steps, fallbacks=fallback_steps, **values)
+        reader = StepReader(drafts, fallbacks, self.lines, beside)
+        steps = reader.read(drafts, self.problems)
+        plan = Plan(steps=steps, fallbacks=reader.read(fallbacks, self.problems), **values)
         self._take_records(beside.record)
         if plan_unless_wrong(plan, self.problems.in_order()):
             self._refuse_strange_records(plan)
@@ -309,25 +310,20 @@ class _Reader:
                     fallbacks = drafts_of_fallbacks(section.blocks, self.names, self.problems)
                 seen.add(heading.text)
             else:
-                self._refuse_other_spelling(heading)
+                proper = {"steps": "Steps", "fallbacks": "Fallbacks"}.get(heading.text.casefold())
+                if proper:
+                    detail = f"The heading `## {heading.text}` is not spelt as the format has it."
+                    self.problems.add("E_MD_HEADING", detail, f"Write `## {proper}`.", line=heading.line)
                 if ahead:
                     refuse_hiding(section.blocks, self.problems)
                 self._note(heading.text, section.blocks)
         if not steps_sections and item_start(self.outline.top) is None:
-            hints = self._near_steps() or ("Write a numbered list of commands, or `### 1. Title` under `## Steps`.",)
+            near = (closest(section.heading.text, ["Steps"]) for section in self.outline.sections[:50])
+            usual = ("Write a numbered list of commands, or `### 1. Title` under `## Steps`.",)
+            hints = next(filter(None, near), usual)
             line = self.outline.title.line if self.outline.title else 1
             self.problems.add("E_PLAN_NO_STEPS", "The document has no steps.", *hints, line=line)
         return drafts, fallbacks
-
-    def _refuse_other_spelling(self, heading: Heading) -> None:
-        proper = {"steps": "Steps", "fallbacks": "Fallbacks"}.get(heading.text.casefold())
-        if proper:
-            detail = f"The heading `## {heading.text}` is not spelt as the format has it."
-            self.problems.add("E_MD_HEADING", detail, f"Write `## {proper}`.", line=heading.line)
-
-    def _near_steps(self) -> tuple[str, ...]:
-        headings = (section.heading.text for section in self.outline.sections[:50])
-        return next((hints for text in headings if (hints := closest(text, ["Steps"]))), ())
 
     def _steps(self, section: Section) -> list[Draft]:
         self._refuse_hidden(section.blocks)

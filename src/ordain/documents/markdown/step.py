@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ordain.core.plan.action import RunCommand
+from ordain.core.plan.action import Task
 from ordain.core.plan.condition import Contract, NoCheck, Strategy, Verification
 from ordain.core.plan.model import Action, Step
 from ordain.core.plan.name import id_fault
@@ -17,7 +17,7 @@ from ordain.core.text.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.include import Beside
 from ordain.documents.markdown.draft import Draft
-from ordain.documents.markdown.field import Field, belongs_to_no_field, only_fence, wants_fence
+from ordain.documents.markdown.field import LIST_ITEM, Field, belongs_to_no_field, only_fence, wants_fence
 from ordain.documents.markdown.front_matter import fenced_value
 from ordain.documents.markdown.scan import Block, Fence, Text, blank, trimmed
 from ordain.documents.markdown.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
@@ -27,51 +27,32 @@ from ordain.documents.shape import shape
 _EXIT_CODE = re.compile(r"exit_code[ \t]*==[ \t]*([0-9]{1,3})")
 _STDOUT = re.compile(r'stdout[ \t]*=~[ \t]*(".*")', re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
 
 
-def read_steps(
-    drafts: Sequence[Draft],
-    fallbacks: Sequence[Draft],
-    lines: Sequence[str],
-    beside: Beside,
-    problems: ProblemList,
-) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The steps and the fallback steps of these drafts, in order.
-
-    A step that can not be read is left out, and its problems are noted. What there is to say of nested plans is
-    added to `beside`.
-    """
-    reader = _StepReader(drafts, fallbacks, lines, beside)
-
-    def read(some: Sequence[Draft]) -> tuple[Step, ...]:
-        steps = (reader.read(draft, problems.about(draft.id, draft.line)) for draft in some)
-        return tuple(step for step in steps if step is not None)
-
-    return read(drafts), read(fallbacks)
-
-
-class _StepReader:
-    """Reads the fields of drafts; the ids of all steps are known before the first is read."""
+class StepReader:
+    """Reads the fields of drafts; the ids of all steps are known before the first is read. What there is to say of
+    nested plans is added to `beside`."""
 
     def __init__(
-        self,
-        drafts: Sequence[Draft],
-        fallbacks: Sequence[Draft],
-        lines: Sequence[str],
-        beside: Beside,
+        self, drafts: Sequence[Draft], fallbacks: Sequence[Draft], lines: Sequence[str], beside: Beside
     ) -> None:
         self.ids = [draft.id for draft in drafts]
         self.known = frozenset((*self.ids, *(draft.id for draft in fallbacks)))
-        self.lines = lines
-        self.beside = beside
+        self.lines, self.beside = lines, beside
 
-    def read(self, draft: Draft, problems: ProblemList) -> Step | None:
+    def read(self, drafts: Sequence[Draft], problems: ProblemList) -> tuple[Step, ...]:
+        """The steps of these drafts, in order, without those that can not be read; their problems are noted."""
+        steps = (self._step(draft, problems.about(draft.id, draft.line)) for draft in drafts)
+        return tuple(step for step in steps if step is not None)
+
+    def _step(self, draft: Draft, problems: ProblemList) -> Step | None:
         fields = draft.fields
         action: Action | None = draft.action
-        if action is None:
+        if draft.action is None:
             action = read_action(draft.id, fields, self.known, self.lines, self.beside, problems)
-        elif not self._sound_item(action, draft.line, problems):
+        elif isinstance(draft.action, Task):
+            sound_prose("task", draft.action.task, draft.line, self.known, problems)
+        elif not sound_command(draft.action.command, draft.line, self.known, problems):
             action = None
         values: dict[str, Any] = {}
         for name, field in fields.items():
@@ -88,13 +69,6 @@ class _StepReader:
         if action is None:
             return None
         return Step(id=draft.id, description=draft.title, action=action, needs=needs, **values)
-
-    def _sound_item(self, action: Action, line: int, problems: ProblemList) -> bool:
-        """Whether the action of a list item may stand in a plan as it is."""
-        if isinstance(action, RunCommand):
-            return sound_command(action.command, line, self.known, problems)
-        sound_prose("task", getattr(action, "task", None), line, self.known, problems)
-        return True
 
     # --- What it waits for ---
 
@@ -167,7 +141,7 @@ def _words(field: Field, problems: ProblemList) -> list[tuple[str, int]]:
     for block in trimmed(field.body):
         if blank(block):
             continue
-        item = _LIST_ITEM.fullmatch(block.text) if isinstance(block, Text) else None
+        item = LIST_ITEM.fullmatch(block.text) if isinstance(block, Text) else None
         if field.inline or not isinstance(block, Text) or (found and not item):
             belongs_to_no_field([block], problems)
             return found
@@ -187,7 +161,9 @@ def _expected(body: Sequence[Block], problems: ProblemList) -> dict[str, Any] | 
         text = block.text.strip() if isinstance(block, Text) else ""
         value: int | str | None
         if text.startswith("exit_code"):
-            name, value, hint = "exit_code", _exit_code(text), "Write `exit_code == 0`, with a number from 0 to 255."
+            found = _EXIT_CODE.fullmatch(text)
+            value = int(found[1]) if found and int(found[1]) <= EXIT_CODE_MAX else None
+            name, hint = "exit_code", "Write `exit_code == 0`, with a number from 0 to 255."
         elif text.startswith("stdout"):
             name, value, hint = "stdout", _pattern(text), 'Write `stdout =~ "pattern"`, as JSON spells a text.'
         else:
@@ -203,11 +179,6 @@ def _expected(body: Sequence[Block], problems: ProblemList) -> dict[str, Any] | 
             problems.add(*fault, line=block.line)
         expected[name] = value
     return expected
-
-
-def _exit_code(text: str) -> int | None:
-    found = _EXIT_CODE.fullmatch(text)
-    return int(found[1]) if found and int(found[1]) <= EXIT_CODE_MAX else None
 
 
 def _pattern(text: str) -> str | None:

@@ -69,10 +69,7 @@ class FieldLines:
         self.lines: list[str] = []
 
     def block(self) -> list[str]:
-        if not self.lines:
-            return []
-        text = "\n".join(self.lines)
-        return [text.removesuffix("\n")]
+        return ["\n".join(self.lines).removesuffix("\n")] if self.lines else []
 
     def _named(self, name: str) -> str:
         return f"**{self.vocabulary.shown(name)}:**"
@@ -139,8 +136,10 @@ class FieldLines:
         else:
             self.fence(name, "yaml", _yaml(values))
 
-    def command(self, name: str, command: str) -> None:
+    def command(self, name: str, command: str | None) -> None:
         """A command for bash, on the field's line or as a fence."""
+        if command is None:
+            return
         told = command.startswith(("exit_code", "stdout"))
         if _fits_line(f"{self._named(name)} ", command) and code_span(command) is None and not told:
             self.line(name, command)
@@ -199,11 +198,6 @@ def _number(low: int, high: int, code: str) -> tuple[Read, _Write]:
     return lambda field, problems: number_value(field, low, high, code, problems), _line_of(str)
 
 
-def _command(lines: FieldLines, name: str, value: str | None) -> None:
-    if value is not None:
-        lines.command(name, value)
-
-
 _TEXT: tuple[Read, _Write] = text_line, FieldLines.text
 _TEXTS: tuple[Read, _Write] = _texts, FieldLines.list
 _TRUTH: tuple[Read, _Write] = truth_value, _line_of(lambda truth: "true" if truth else "false")
@@ -237,7 +231,7 @@ BEFORE_ACTION: Mapping[str, FieldEntry] = {
     "preconditions": FieldEntry("preconditions", *_PRECONDITIONS),
 }
 AFTER_ACTION: Mapping[str, FieldEntry] = {
-    "happened": FieldEntry("happened", command_value, _command),
+    "happened": FieldEntry("happened", command_value, FieldLines.command),
     "proof": FieldEntry("proof", *_word("red-then-green")),
     "protect": FieldEntry("protect", *_TEXTS),
     "writes": FieldEntry("writes", *_TEXTS),

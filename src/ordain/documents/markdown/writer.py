@@ -63,8 +63,7 @@ def write_markdown(source: Document | Plan, *, lists: bool = True) -> str:
 
 class _Writer:
     def __init__(self, plan: Plan, document: Document) -> None:
-        self.plan = plan
-        self.document = document
+        self.plan, self.document = plan, document
         self.ids = frozenset(step.id for step in (*plan.steps, *plan.fallbacks))
 
     def text(self, *, lists: bool) -> str:
@@ -91,18 +90,13 @@ class _Writer:
 
     def _front_matter(self) -> Iterator[str]:
         plan = self.plan
-        values: dict[str, Any] = {}
-        if plan.workspace_id is not None:
-            values["workspace_id"] = plan.workspace_id
-        if plan.tools is not None:
-            values["tools"] = plan.tools
-        if plan.protect:
-            values["protect"] = plan.protect
+        said = {"workspace_id": plan.workspace_id, "tools": plan.tools, "protect": plan.protect or None}
+        values: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
         beside = self.document.record.get("", {})
         values |= {key: beside[key] for key in FOR_READERS if key in beside}
-        others = {owner: self._other_record(owner) for owner in sorted(self.document.record)}
-        if any(others.values()):
-            values["record"] = {owner: said for owner, said in others.items() if said}
+        others = {owner: other for owner in sorted(self.document.record) if (other := self._other_record(owner))}
+        if others:
+            values["record"] = others
         if values:
             yield f"---\n{yaml_text({'type': 'plan', **values})}---"
 
