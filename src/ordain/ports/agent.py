@@ -34,20 +34,16 @@ class Behind(Protocol):
 
     def listed(self) -> Sequence[Offer]:
         """The tools there are."""
-        ...
 
     async def serve(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """Answer a call of a tool, whether or not there is such a one. When cancelled, nothing goes on afterwards."""
-        ...
 
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """Answer whether the agent may make a call itself, with a tool of its own host that does the same: nothing is
         performed. There is no problem in the answer where it may."""
-        ...
 
     async def stranger(self) -> CallAnswer:
         """Answer somebody who knocks with another token than this door's."""
-        ...
 
 
 class Doors(Protocol):
@@ -56,12 +52,10 @@ class Doors(Protocol):
 
     def fault(self) -> str | None:
         """Why no door can be opened here; None where one can."""
-        ...
 
     def open(self, room: str, behind: Behind) -> AbstractAsyncContextManager[StepServer]:
         """A door with a token of its own, in this private directory, for as long as the attempt lasts. What was asked
         for and is not answered by then is ended."""
-        ...
 
 
 class StepDoor(Protocol):
@@ -69,15 +63,12 @@ class StepDoor(Protocol):
 
     async def offers(self) -> Sequence[Offer]:
         """The tools there are."""
-        ...
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """What a call of a tool is answered. When cancelled, it is taken back."""
-        ...
 
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         """Whether the agent may make a call itself; there is no problem in the answer where it may."""
-        ...
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,15 +107,12 @@ class Agents(Sealable, Protocol):
 
     def registered(self) -> Mapping[str, Agent]:
         """The agents that the program which uses us has handed over, by their names."""
-        ...
 
     def fault(self, agent: Agent) -> str | None:
         """Why an agent cannot be started here; None where it can, as far as can be told."""
-        ...
 
     def room(self) -> AbstractContextManager[str]:
         """A private directory for one attempt, gone after it."""
-        ...
 
     def invocation(
         self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
@@ -133,11 +121,9 @@ class Agents(Sealable, Protocol):
 
         Raises ValueError, in words, where something is missing that only a person can say.
         """
-        ...
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
         """Have a registered callable do it. Whatever goes wrong is a result."""
-        ...
 
 
 class Panes(Protocol):
@@ -145,4 +131,3 @@ class Panes(Protocol):
 
     def fault(self, condition: PaneExists | PaneState | PatternMatched | PatternNotMatched) -> str | None:
         """Why a condition about a pane does not hold, in words; None where it does."""
-        ...

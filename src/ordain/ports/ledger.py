@@ -58,78 +58,62 @@ class Ledger(Protocol):
         Raises `Refused` with E_LEDGER_CONFLICT when a stream has another size than expected, E_FENCED when a newer
         executor has taken over, E_LEDGER_IO when the disk refuses; nothing is written then.
         """
-        ...
 
     def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
         """The events of a stream with a sequence number above `after`, in order. Unknown streams are empty."""
-        ...
 
     def let_go(self) -> None:
         """Close it where it was only looked at, and nobody can wait."""
-        ...
 
     def size(self, stream: str) -> int:
         """How many events a stream has, without reading them. Nothing is verified."""
-        ...
 
     async def grown(self, stream: str, size: int) -> None:
         """Return once the stream has more events than this, whoever recorded them."""
-        ...
 
     def streams(self, prefix: str) -> Sequence[str]:
         """The names of the streams that begin with this prefix, oldest first."""
-        ...
 
     def lookup(self, id_prefix: str) -> Sequence[tuple[str, str]]:
         """(id, stream) for every named id (`plan:…`, `RUN-…`) that begins with this prefix, at most 10."""
-        ...
 
     def plans(
         self, *, open_only: bool = False, document: str | None = None, newest: int | None = None
     ) -> Sequence[PlanSummary]:
         """What is kept about each lineage for quick looking, oldest first; `newest` keeps those opened last."""
-        ...
 
     def plan_count(self) -> int:
         """How many lineages there are."""
-        ...
 
     def checkpoint(self) -> Tip:
         """How many events the ledger has, and one digest over all of them in order of arrival."""
-        ...
 
     def everything(self) -> Iterator[Entry]:
         """Every event that is there now, in order of arrival, as it is stored: for verification and for copies."""
-        ...
 
     def rebuild(self) -> int:
         """Throw everything that is a projection away and fold it again; returns how many events there are.
 
         Raises `Refused` with E_LEDGER_BROKEN when a chain is not whole; nothing was changed then.
         """
-        ...
 
     def seal(self, body: bytes) -> str:
         """What commits to these bytes without giving them away: a keyed hash, whose key stays with the ledger."""
-        ...
 
     def kept(self, seal: str) -> bytes | None:
         """The bytes that were kept under this seal, if they are there.
 
         Raises `Refused` with E_LEDGER_BROKEN when they are not the ones that were sealed.
         """
-        ...
 
     def has_room(self, size: int) -> bool:
         """Whether artifacts of this size in all could be kept and leave room for what must be recorded."""
-        ...
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         """The artifact of this name from its beginning, part by part, if it is there.
 
         Raises `Refused` with E_LEDGER_BROKEN, before it hands anything out, when it is not what was sealed.
         """
-        ...
 
     async def close(self) -> None: ...
 
@@ -139,21 +123,17 @@ class Archive(Protocol):
 
     def export(self, ledger: Ledger) -> Iterator[bytes]:
         """The events as lines of JSON; nothing that is kept beside them."""
-        ...
 
     def backup(self, target: Path, *, outputs: bool = True) -> Tip:
         """Copy the ledger to a new file, verified before it has its name; what the copy adds up to. Without `outputs`
         nothing that is kept beside the events is in it."""
-        ...
 
     def draft(self, source: Path) -> tuple[Tip, Ledger]:
         """A ledger made from a copy, verified first, that is nobody's yet, and what the copy added up to; raises
         Refused where there is a ledger already."""
-        ...
 
     def place(self) -> None:
         """Let the draft, once it is closed, be the ledger."""
-        ...
 
 
 class Sightings(Protocol):
@@ -161,15 +141,12 @@ class Sightings(Protocol):
 
     def note(self, sightings: Sequence[Sighting]) -> None:
         """Note some; what cannot be noted is left out, for a note holds up nobody."""
-        ...
 
     def since(self, at: Instant) -> Iterator[Sighting]:
         """Those noted since then, day by day; within a day as they came."""
-        ...
 
     def incomplete(self, at: Instant) -> bool:
         """Whether some were left out since then, as far as anybody can tell: there were too many, or no room."""
-        ...
 
 
 class NoteShelf(Protocol):
@@ -177,15 +154,12 @@ class NoteShelf(Protocol):
 
     def keep(self, note: PlanNote) -> None:
         """Keep one; the oldest goes where there are too many. Raises OSError where there is no room."""
-        ...
 
     def all(self) -> tuple[PlanNote, ...]:
         """Those that are kept, the oldest first."""
-        ...
 
     def dismiss(self, note_id: str) -> bool:
         """Forget one; False where there is none by that name."""
-        ...
 
 
 Observer = Callable[[Told], None]

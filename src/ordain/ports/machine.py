@@ -24,28 +24,22 @@ class Host(Protocol):
 
     def user_settings(self) -> UserSettings:
         """The user's own settings; raises Refused where their file cannot be believed."""
-        ...
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         """The values of these variables of the environment, as far as they are set."""
-        ...
 
     def programs(self, names: Iterable[str], *, own: bool = False) -> dict[str, str]:
         """Where these programs are, as far as they are installed, whatever PATH says; with `own`, whatever any variable
         says. Raises Refused as above."""
-        ...
 
     def look_at(self, directory: str) -> tuple[str, bool]:
         """Where a directory really is, and whether others can write there."""
-        ...
 
     def home(self) -> str | None:
         """The home of this account, whatever the environment says."""
-        ...
 
     def understanding(self, settings: Settings) -> Callable[[str], LineFacts]:
         """What reads command lines by these settings. Nothing is loaded before it is asked, and it runs nothing."""
-        ...
 
 
 class Clock(Protocol):
@@ -55,7 +49,6 @@ class Clock(Protocol):
 
     def moment(self) -> Moment:
         """The same, with what a clock says that nobody can set."""
-        ...
 
     async def sleep_until(self, instant: Instant) -> None: ...
 
@@ -65,7 +58,6 @@ class Ids(Protocol):
 
     def mint(self, prefix: str) -> str:
         """`prefix` and at least 80 random bits in base32."""
-        ...
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,19 +75,15 @@ class Keyring(Protocol):
 
     def create(self, credential: Credential) -> PublicKey:
         """Make a key under this name and passphrase; raises Refused with E_APPROVER when there is one already."""
-        ...
 
     def public_key(self, name: str) -> PublicKey | None:
         """The public half of the key of this name, if it is kept here."""
-        ...
 
     def sign(self, credential: Credential, statement: bytes) -> Signature | None:
         """The signature over these bytes; None when the passphrase is wrong."""
-        ...
 
     def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
         """Whether this key made this signature over these bytes."""
-        ...
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,23 +99,18 @@ class Clients(Protocol):
 
     def add(self, name: str, at: Instant) -> str:
         """Make a token for a client of this name; raises Refused with E_CLIENT when it has one already."""
-        ...
 
     def lend(self) -> str:
         """A token that is good for this process only and kept nowhere; whoever was told it is the client `local`."""
-        ...
 
     def all(self) -> Sequence[Client]:
         """Every client that has a token that is kept, by name."""
-        ...
 
     def holder(self, token: str) -> str | None:
         """The name of the client that this token was given to, as things stand now; None when it is no token."""
-        ...
 
     def revoke(self, name: str) -> bool:
         """Let a client's token count no longer; whether it had one."""
-        ...
 
 
 class Notifier(Protocol):
@@ -135,7 +118,6 @@ class Notifier(Protocol):
 
     def tell(self, command: Sequence[str], message: bytes) -> None:
         """Hand the message to the command and go on; what becomes of it changes nothing."""
-        ...
 
 
 class Secrets(Protocol):
@@ -144,7 +126,6 @@ class Secrets(Protocol):
     def known(self, patterns: Sequence[str], files: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
         """Name → value for the environment variables that match a pattern and for what stands in the files; and the
         files that cannot be read."""
-        ...
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,24 +142,19 @@ class WriterLock(Protocol):
 
     def claim(self, what: str) -> AbstractContextManager[None]:
         """Be the only one who is at work on this (a run), or raise `Refused` with E_RUN_BUSY."""
-        ...
 
     def place(self, holder: str, places: int) -> AbstractContextManager[None]:
         """Have one of so many places for those who change the workspace, or raise `Refused` with E_WORKSPACE_BUSY that
         names who has them."""
-        ...
 
     def beat(self) -> None:
         """Give a sign of life, for everything that is held."""
-        ...
 
     def holder(self, what: str) -> Holder | None:
         """Who else has claimed this right now; None when nobody has, or we have."""
-        ...
 
     def end(self, what: str, holder: Holder) -> bool:
         """End the process that was seen to have claimed this, and no other; whether nobody has it now."""
-        ...
 
 
 class StopSwitch(Protocol):
@@ -186,15 +162,12 @@ class StopSwitch(Protocol):
 
     def read(self) -> tuple[StopOrder, ...]:
         """What is in force here. What cannot be read counts as a stop."""
-        ...
 
     def turn_on(self, stop: StopOrder) -> None:
         """Stop work; where it is stopped already, nothing changes."""
-        ...
 
     def turn_off(self, stop: StopOrder) -> None: ...
 
     def end_runs(self, *, everywhere: bool) -> tuple[tuple[RunId, ...], tuple[RunId, ...]]:
         """Kill whoever carries out a run, here or in every workspace, and what steps left running; the runs that had
         an executor, and those whose executor could not be killed."""
-        ...

@@ -167,7 +167,6 @@ class ModelClient(Protocol):
     async def respond(self, request: ModelRequest, tell: Tell) -> ModelTurn:
         """Ask for one answer. Raises ModelFailed where none can be had, after as many tries as make sense. How long
         one may take in all the caller decides, by cancelling: then the connection is closed, and nothing goes on."""
-        ...
 
 
 class Models(Protocol):
@@ -175,8 +174,6 @@ class Models(Protocol):
 
     def fault(self, access: ModelAccess) -> str | None:
         """Why no client can be made here, in words; None where one can. Nobody is asked over the network."""
-        ...
 
     def client(self, access: ModelAccess, key: str) -> AbstractAsyncContextManager[ModelClient]:
         """A client, whose connections are closed in the end. The key is sent to that address and nowhere else."""
-        ...

@@ -95,7 +95,6 @@ class Sealable(Protocol):
 
     def sealed(self, given: RunEnvironment) -> Self:
         """The same, with these variables and programs and no others, whatever the environment says."""
-        ...
 
 
 class Shell(Sealable, Protocol):
@@ -103,23 +102,19 @@ class Shell(Sealable, Protocol):
 
     async def run(self, command: Command) -> Finished:
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""
-        ...
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:
         """The last bytes, at most so many, that the command under way with this mark has written so far, and how many
         it has written in all; nothing where there is no such command."""
-        ...
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         """Kill every process whose mark begins so (left by an executor that died) with all that it started; how many.
 
         `again` looks a second time, a moment later: what the dead one was starting bears its mark only then.
         """
-        ...
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
         """The values of these variables, as far as they are set."""
-        ...
 
 
 class Sandbox(Protocol):
@@ -127,13 +122,10 @@ class Sandbox(Protocol):
 
     def fault(self) -> str | None:
         """Why nothing can be held to anything here; None where it can."""
-        ...
 
     def unseen(self, limits: SandboxLimits, argv: Sequence[str], names: Sequence[str]) -> str | None:
         """Why a program, handed the variables of these names, cannot be started in it, though it is there; None where
         it can, as far as can be told."""
-        ...
 
     def shell(self, limits: SandboxLimits) -> Shell:
         """What runs commands in it, each within these limits."""
-        ...

@@ -54,11 +54,9 @@ class Toolbox(Protocol):
 
         When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
         """
-        ...
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """A digest of what this call would change, as it is now; None where that cannot be told."""
-        ...
 
 
 class Handlers(Protocol):
@@ -66,14 +64,12 @@ class Handlers(Protocol):
 
     def registered(self) -> Mapping[str, ToolDefinition]:
         """The handlers that the program which uses us has registered, by their names among the tools."""
-        ...
 
     async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
         """Call a handler with the step key. Whatever goes wrong is a result: what it raises, what cannot be found.
 
         When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
         """
-        ...
 
 
 class Lost(Exception):
@@ -85,30 +81,25 @@ class Sources(Sealable, Protocol):
 
     def registered(self) -> Mapping[str, ToolDefinition]:
         """The tools that the program which uses us has handed over, by their names."""
-        ...
 
     def definitions(self, name: str, source: ToolSource, secret: Secret) -> Mapping[str, ToolDefinition]:
         """The tool that a source is, or the operations it has, by their names among the tools; asked for once and kept.
 
         Raises `Refused` with E_TOOL_SOURCE where they cannot be had.
         """
-        ...
 
     def asked(
         self, sources: Mapping[str, ToolSource], secret: Secret, given: RunEnvironment | None
     ) -> AbstractContextManager[None]:
         """Ask these now, with the variables that were sealed for a run, or our own. Until the end of this nobody asks
         them again: `definitions` repeats what they said, also where they cannot be had."""
-        ...
 
     def code_fault(self, source: ToolSource) -> tuple[str, ...]:
         """Why what a source runs is not what a person could trust: it would be found in the workspace, or is not what
         `files` says. Then what helps. Nothing where it can be trusted; nothing is started or imported."""
-        ...
 
     def lost_words(self, argv: Sequence[str]) -> Sequence[str]:
         """The words of a command that name something in the workspace, where it is not started."""
-        ...
 
     async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
         """Call a tool with the step key, where it still is what this definition says. Whatever goes wrong is a result;
@@ -116,15 +107,12 @@ class Sources(Sealable, Protocol):
 
         When cancelled, either nothing goes on afterwards here, or the call is finished and its result returned.
         """
-        ...
 
     def said(self, key: str) -> str:
         """How far the call with this step key says that it has come, in words; nothing where it says nothing."""
-        ...
 
     def close(self) -> None:
         """End whatever was started to ask or to call."""
-        ...
 
 
 class Unreached(Exception):
@@ -139,15 +127,12 @@ class Upstream(Protocol):
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Hand over a message without waiting. What cannot be delivered is lost; `messages` ends then, or soon."""
-        ...
 
     def messages(self) -> AsyncIterator[dict[str, Any]]:
         """What the server says, until it will say nothing more. Taken by one reader, once."""
-        ...
 
     async def close(self) -> None:
         """End the session, and a server that was started for it with everything it started."""
-        ...
 
 
 class Upstreams(Protocol):
@@ -155,12 +140,9 @@ class Upstreams(Protocol):
 
     async def open(self, source: ToolSource, secret: Secret) -> Upstream:
         """Begin a session with the server of a source, which must be one; raises Unreached."""
-        ...
 
     def known(self, source: ToolSource) -> Mapping[str, Any]:
         """What was kept of the server of a source last; nothing where nothing was."""
-        ...
 
     def keep(self, source: ToolSource, said: Mapping[str, Any]) -> None:
         """Keep what a server said of itself, to be told before it is there the next time. Believed by nobody."""
-        ...

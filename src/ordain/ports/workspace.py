@@ -24,19 +24,15 @@ class Workspace(Protocol):
 
     def identity(self) -> tuple[str, int, int]:
         """Real path, device and inode, as they are now."""
-        ...
 
     def configuration(self) -> bytes | None:
         """The content of `ordain.toml`, if there is one."""
-        ...
 
     def document(self, path: str) -> bytes | None:
         """The content of a document by the path it was prepared from, if it can still be read."""
-        ...
 
     def files(self, pattern: str) -> tuple[str, ...]:
         """The names of the files that match a pattern (`src/**/*.py`), sorted; no links, nothing outside."""
-        ...
 
     def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
         """So many bytes of a regular file at most, and how long all of it is. No link is followed.
@@ -44,19 +40,16 @@ class Workspace(Protocol):
         Raises `Refused` with F_PATH_ESCAPE where a link is on the way, F_READ_MISSING where it cannot be read for
         another reason: also because it is one of the files that hold secrets.
         """
-        ...
 
     def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
         """Why what is at a path, or where it is `deep` beneath it, is not for agents, in words that follow on the path:
         it is one of the files that hold secrets, or beneath it is what bears a name that no agent may touch. What its
         own name says is not looked at (core.path.handed_fault).
         """
-        ...
 
     def secret_places(self, secret_files: Sequence[str]) -> tuple[str, ...]:
         """The files of the workspace that hold secrets: those that are made for it by their names, and those that the
         settings name. No link is followed."""
-        ...
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> Mapping[str, str]:
         """What is at these paths, and at every path but a directory's that a pattern means, as `protect` means it.
@@ -66,7 +59,6 @@ class Workspace(Protocol):
         ours is left out. Raises `Refused` with E_PATH for what does not lie beneath the workspace, E_BASE_UNREADABLE
         when something cannot be seen or is more than anybody should wait for.
         """
-        ...
 
     def contents(self, paths: Collection[str], patterns: Collection[str]) -> Mapping[str, str]:
         """What is in the files that commands name, and in those that a pattern means, by path, sorted; where nothing
@@ -76,29 +68,24 @@ class Workspace(Protocol):
         `unreadable`, `changing` while somebody writes it, `other`. Raises `Refused` with E_BASE_UNREADABLE when it is
         more than anybody should wait for.
         """
-        ...
 
     def real_path(self, path: str) -> str:
         """Where a path leads, with every link and `..` followed: beneath the workspace, or absolute."""
-        ...
 
     def scripts(self, texts: Iterable[str]) -> Mapping[str, Script]:
         """The texts of commands taken apart; one that cannot be, or is too long, is not there. The same texts in the
         same order always give the same."""
-        ...
 
     def git_head(self) -> str | None:
         """The commit that is checked out, told without running git; None where there is no git, or no commit yet.
 
         Raises `Refused` with E_BASE_UNREADABLE where it cannot be told, for no two such answers are the same.
         """
-        ...
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
     ) -> Facts:
         """What lint wants to know about the surroundings of this plan. Changes nothing."""
-        ...
 
 
 TEMPLATE_BYTES_MAX = 1 << 20
@@ -128,7 +115,6 @@ class Protection(Protocol):
     async def stamps(self) -> Mapping[str, tuple[int, ...]] | None:
         """What tells each file from one that was changed, by path, of those that agents may be told of and git does
         not ignore; None where that cannot be looked at in bounded time."""
-        ...
 
     async def save(self, patterns: Sequence[str], known: Collection[str]) -> Mapping[str, Saved]:
         """Every file and link that a pattern means, as `protect` means it, and that is not known yet, by its path;
@@ -137,7 +123,6 @@ class Protection(Protocol):
         Raises `Refused` with E_PROTECT when one cannot be read or is being written, or when it is more than can be
         kept.
         """
-        ...
 
     async def beside(self, patterns: Sequence[str], protected: Collection[str]) -> Collection[str]:
         """What is tampering where it is new: every path that a pattern means, and every file that changes how these
@@ -145,26 +130,21 @@ class Protection(Protocol):
 
         Raises `Refused` with E_PROTECT when something cannot be looked at.
         """
-        ...
 
     async def set_aside(self, paths: Collection[str]) -> None:
         """Move new files away; raises `Refused` with E_PROTECT where one cannot be."""
-        ...
 
     async def drop_caches(self, protected: Collection[str]) -> None:
         """Remove what was compiled of protected files, and beside them: it could be loaded in place of them."""
-        ...
 
     async def changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> Mapping[str, str]:
         """What became of those that are not as they were, by path: `has changed` or `is gone`."""
-        ...
 
     async def restore(self, files: Mapping[str, Saved]) -> None:
         """Put files back, each in one step, whatever stands in their place or on the way; that is set aside.
 
         Raises `Refused` with E_PROTECT when one cannot be put back.
         """
-        ...
 
 
 class Copies(Protocol):
@@ -172,11 +152,9 @@ class Copies(Protocol):
 
     def put(self, path: str, data: bytes) -> bool:
         """Write a whole file beneath the workspace; whether that went well."""
-        ...
 
     def remove(self, path: str) -> None:
         """Take it away, if it is there."""
-        ...
 
 
 class StepLogs(Protocol):
@@ -185,9 +163,7 @@ class StepLogs(Protocol):
 
     def write(self, run_id: str, at: int, lines: bytes) -> bool:
         """Have these lines stand in a run's log from this place on, and nothing after them; whether that went well."""
-        ...
 
     def read(self, run_id: str, start: int) -> tuple[bytes, int]:
         """What stands in it from a place on, as much as can be read at once, and the place after that. A negative place
         counts from the end."""
-        ...

@@ -46,11 +46,9 @@ class AnswerReader(Protocol):
 
     def take(self, event: Mapping[str, Any]) -> str:
         """Read an event; the text in it that is part of the answer. Raises Broken."""
-        ...
 
     def turn(self) -> ModelTurn:
         """The answer, once it is complete. Raises Broken where it is none."""
-        ...
 
 
 class WireProtocol(Protocol):
@@ -66,7 +64,6 @@ class WireProtocol(Protocol):
 
     def mended(self, body: Mapping[str, Any], error: ProviderError) -> dict[str, Any] | None:
         """The same request as a server takes it that has said what it does not know; None where nothing helps."""
-        ...
 
 
 def tool_use(use_id: str, name: str, written: str) -> ToolUse:
