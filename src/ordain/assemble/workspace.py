@@ -35,6 +35,7 @@ from ordain.ports.agent import StepDoor
 from ordain.ports.ledger import Former, LedgerAccess
 from ordain.ports.machine import Clients
 from ordain.ports.ports import Ports
+from ordain.ports.tool import Upstreams
 from ordain.records.records import WORKSPACE_STREAM, Records
 
 if TYPE_CHECKING:
@@ -177,6 +178,11 @@ def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
     path = Path(workspace)
     return _adapters().clients(lambda: workspace_directory(state_directory(os.environ, path), path))
+
+
+def open_upstreams(workspace: str) -> Upstreams:
+    """Sessions with the servers of tools that a workspace's settings name, which are started in it."""
+    return _adapters().upstreams(Path(workspace))
 
 
 def has_door() -> bool:

@@ -84,6 +84,13 @@ class SqliteLedger:
             connection = reader.open_to_look(path)
             return cls(path, connection, OSError("it was opened to be looked at"))
 
+    @classmethod
+    def empty(cls) -> SqliteLedger:
+        """The ledger of a workspace in which nothing was recorded yet, to be looked at: in memory, and in no file."""
+        connection = apsw.Connection(":memory:")
+        database.furnish(connection)
+        return cls(Path(), connection, OSError("it was opened to be looked at"))
+
     @property
     def path(self) -> Path:
         """The file, with the links above it followed."""

@@ -16,8 +16,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ordain.assemble.upstreams import open_upstreams
-from ordain.assemble.workspace import has_door, make_state, open_clients, open_door, open_workspace
+from ordain.assemble.workspace import (
+    has_door,
+    make_state,
+    open_clients,
+    open_door,
+    open_upstreams,
+    open_workspace,
+)
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
