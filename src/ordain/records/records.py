@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -55,15 +56,13 @@ class Records:
     """Questions to one ledger, and the one way to record a decision about a lineage."""
 
     def __init__(self, ledger: Ledger, folded: dict[str, PlanState] | None = None) -> None:
-        """`folded` are lineages that were folded before, for whoever asks again: a chain only grows, so only what is
-        new is read."""
+        """`folded` are lineages that were folded before: a chain only grows, so only what is new is read."""
         self._ledger, self._folded = ledger, folded if folded is not None else {}
 
     # --- Finding ---------------------------------------------------------------------------------------------------
 
     def find_plan(self, ref: str) -> str:
-        """The lineage a person means: by plan id, plan hash, any unambiguous 8 hex digits of it, lineage id, or the
-        document it was prepared from last."""
+        """The lineage a person means: by plan id, plan hash, 8 hex digits of it, lineage id, or its document."""
         return self.find(ref)[0]
 
     def find_revision(self, ref: str) -> tuple[str, PlanId]:
@@ -72,8 +71,7 @@ class Records:
         return stream, identity or self.lineage(stream).plan_id
 
     def current(self, ref: str) -> tuple[str, PlanState]:
-        """The lineage a person means, and its state; raises Refused where the very plan they named was replaced by a
-        revision, for they have not seen that one."""
+        """The lineage a person means, and its state; raises Refused where a revision replaced the plan they named."""
         stream, identity = self.find(ref)
         state = self.lineage(stream)
         if identity is not None:
@@ -180,12 +178,8 @@ class Records:
     def lineage(self, stream: str) -> PlanState:
         """One plan through its life, folded from its chain. Whoever asks may change what they get."""
         state = _copied(self._folded.get(stream, PlanState()))
-        for recorded in self._ledger.read(stream, state.size):
-            assert isinstance(recorded.event, LineageEvent)
-            try:
-                apply_lineage(state, recorded.event, recorded.at)
-            except IllegalTransition as error:
-                raise impossible(recorded, error) from error
+        events = self._ledger.read(stream, state.size)
+        _fold(events, LineageEvent, lambda event, at: apply_lineage(state, event, at))
         self._folded.pop(stream, None)
         self._folded[stream] = _copied(state)
         while len(self._folded) > _FOLDED_MAX:
@@ -219,12 +213,7 @@ class Records:
         if not isinstance(opened, RunOpened):
             raise refuse("E_LEDGER_BROKEN", f"{run_id} was started, and nothing of it is recorded.")
         state = RunState(self.plan(opened.lineage, opened.plan_id))
-        for recorded in events:
-            assert isinstance(recorded.event, RunEvent)
-            try:
-                apply(state, recorded.event, recorded.at)
-            except IllegalTransition as error:
-                raise impossible(recorded, error) from error
+        _fold(events, RunEvent, lambda event, at: apply(state, event, at))
         return state, opened.plan_id, events[-1].head
 
     def catch_up(self, state: RunState, head: str) -> str:
@@ -236,8 +225,7 @@ class Records:
         return head
 
     def start_of(self, run_id: RunId, lineage: str) -> tuple[str | None, Permission | None]:
-        """The id of the approval that a run of this lineage was started on, if it needed one, and that approval as it
-        was given."""
+        """The id of the approval that a run was started on, if it needed one, and that approval as it was given."""
         self.lineage(lineage)  # refused where something in it cannot have happened
         events = [recorded.event for recorded in self._ledger.read(lineage)]
         started = next((one for one in events if isinstance(one, RunStarted) and one.run_id == run_id), None)
@@ -260,17 +248,14 @@ class Records:
         """The events of a plan and of all its runs, each run's between its start and its end."""
         found: list[Recorded] = []
         for recorded in self._ledger.read(stream):
-            found.append(recorded)
-            if isinstance(recorded.event, RunStarted):
-                found += self.run_events(recorded.event.run_id)
+            of_run = self.run_events(recorded.event.run_id) if isinstance(recorded.event, RunStarted) else ()
+            found += [recorded, *of_run]
         return tuple(found)
 
     def workspace_id(self) -> str | None:
         """The id minted for this workspace, if it was ever used."""
-        for recorded in self._ledger.read(WORKSPACE_STREAM)[:1]:
-            if isinstance(recorded.event, WorkspaceOpened):
-                return recorded.event.workspace.id
-        return None
+        events = (recorded.event for recorded in self._ledger.read(WORKSPACE_STREAM)[:1])
+        return next((one.workspace.id for one in events if isinstance(one, WorkspaceOpened)), None)
 
     def workspace(self, verify: Verifier) -> WorkspaceState:
         """The workspace's own state: id, trusted configuration, approvers."""
@@ -286,7 +271,7 @@ class Records:
         return max(found, default=Instant(0))
 
     def durations(self) -> dict[str, list[int]]:
-        """How long actions took that went well, newest runs first, by the digest of the action."""
+        """The same as `outcomes`, of how long they took."""
         return {digest: [one.duration_ms for one in outcomes] for digest, outcomes in self.outcomes().items()}
 
     def outcomes(self) -> dict[str, list[Outcome]]:
@@ -307,35 +292,20 @@ class Records:
     def lock(self, name: str) -> LockState:
         """One lock as it stands."""
         state = LockState(name=name)
-        for recorded in self._ledger.read(stream_of(name)):
-            assert isinstance(recorded.event, LockEvent)
-            try:
-                apply_lock(state, recorded.event)
-            except IllegalTransition as error:
-                raise impossible(recorded, error) from error
+        _fold(self._ledger.read(stream_of(name)), LockEvent, lambda event, at: apply_lock(state, event))
         return state
 
     def signal(self, key: str) -> SignalState:
         """One signal as it stands."""
         state = SignalState(key=key)
-        for recorded in self._ledger.read(stream_of_signal(key)):
-            assert isinstance(recorded.event, SignalEvent)
-            try:
-                apply_signal(state, recorded.event)
-            except IllegalTransition as error:
-                raise impossible(recorded, error) from error
+        _fold(self._ledger.read(stream_of_signal(key)), SignalEvent, lambda event, at: apply_signal(state, event))
         return state
 
     def topic(self, name: str, newest: int) -> tuple[Recorded, ...]:
         """The last messages of a topic, so many at most, in order."""
         stream = stream_of_topic(name)
         found = tuple(self._ledger.read(stream, max(self._ledger.size(stream) - newest, 0)))
-        for recorded in found:
-            assert isinstance(recorded.event, TopicEvent)
-            try:
-                apply_topic(name, recorded.event)
-            except IllegalTransition as error:
-                raise impossible(recorded, error) from error
+        _fold(found, TopicEvent, lambda event, at: apply_topic(name, event))
         return found
 
     def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:
@@ -352,8 +322,7 @@ class Records:
         )
 
     def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, ...]:
-        """What ends a run as it stands: in its own stream, in its plan's, which commits to the run's last head, and in
-        those of the locks that it holds."""
+        """What ends a run as it stands, in the streams of the run, of its plan (with its last head), of its locks."""
         stream = f"run/{state.run_id}"
         last = chain.head_after(head, stream, state.size, (event,), at)
         ended = RunEnded(run_id=state.run_id, status=event.status, head=last)
@@ -366,8 +335,8 @@ class Records:
     # --- Writing ---------------------------------------------------------------------------------------------------
 
     async def decide(self, stream: str, decision: Callable[[PlanState], LineageEvent], at: Instant) -> PlanState:
-        """Record what `decision` makes of a lineage as it stands, and nothing else: when something was recorded in
-        between it is asked again. Returns the state after it."""
+        """Record what `decision` makes of a lineage; asked again when something was recorded in between. Returns the
+        state after it."""
 
         async def decided() -> PlanState:
             state = self.lineage(stream)
@@ -377,6 +346,16 @@ class Records:
             return after
 
         return await retried(decided)
+
+
+def _fold(events: Iterable[Recorded], kind: Any, step: Callable[[Any, Instant], object]) -> None:
+    """Take events of one kind into a state; raises Refused for one that cannot have happened."""
+    for recorded in events:
+        assert isinstance(recorded.event, kind)
+        try:
+            step(recorded.event, recorded.at)
+        except IllegalTransition as error:
+            raise impossible(recorded, error) from error
 
 
 def _copied(state: PlanState) -> PlanState:
@@ -428,7 +407,6 @@ def names_document(ref: str) -> bool:
 
 
 def names_run(ref: str) -> bool:
-    """The same for runs."""
     return re.fullmatch(r"RUN-[A-Z0-9]*", ref.upper()) is not None
 
 

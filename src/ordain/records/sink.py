@@ -1,8 +1,7 @@
 """The one place where what was observed becomes what may be written and shown: redacted, bounded, sealed.
 
-Whatever comes from outside (a command's output, a tool's result, an error's text, a person's words) goes through a
-sink before it stands in an event. The exact bytes go beside the chain, committed to by a seal that needs a key: a
-plain hash would let a secret in them be guessed.
+Whatever comes from outside goes through a sink before it stands in an event. The exact bytes go beside the chain,
+committed to by a seal that needs a key: a plain hash would let a secret in them be guessed.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class Sink:
         return self._redactor.beginning(data, whole=whole)
 
     def words(self, data: bytes, *, whole: bool) -> bytes:
-        """What an agent said, or the end of it, as it is kept: nobody needs it exactly, so the secrets in it are not
-        kept anywhere."""
+        """What an agent said, or the end of it, as it is kept: without its secrets, for nobody needs it exactly."""
         if whole:
             return self._redactor.data(data)
         return self._redactor.tail(data, 4 * len(data), whole=False).encode("utf-8", "replace")

@@ -41,9 +41,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def settings(self) -> Settings:
         """The settings in force; raises Refused where the record cannot be believed.
 
-        What a person trusted last is in force, from the ledger: an agent can edit or delete the file, and neither may
-        loosen anything. While the file says something else, nothing beyond the defaults is allowed unasked either, for
-        a person may have edited it to tighten it.
+        What a person trusted last is in force, from the ledger: an agent can edit the file, which may loosen nothing.
+        While it says something else, nothing beyond the defaults is allowed unasked: a person may have tightened it.
         """
         return self._in_force.settings
 
@@ -65,13 +64,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What everybody should know who goes by these settings: first that the file says something else."""
         files = self.settings.secret_files
         unread = self.ports.secrets.known((), files)[1] if files else ()
-        notices = (
-            *map(stop_notice, self.stops),
-            *(
-                Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
-                for file in unread
-            ),
-        )
+        notices = [*([self._untrusted()] if self._in_force.differs else ()), *map(stop_notice, self.stops)]
+        detail = "{} cannot be read, so what stands in it is not hidden."
+        notices += (Problem(code="W_SECRET_FILE", detail=detail.format(file)) for file in unread)
         if not self.recorded and (former := self.ports.ledger.former()) is not None:
             moved = Problem(
                 code="W_WORKSPACE_MOVED",
@@ -79,22 +74,21 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 hints=("Its plans, approvals and trusted configuration can be taken along:",),
                 command=f"ordain audit restore {shlex.quote(former.path)}",
             )
-            notices += (moved,)
-        return (self._untrusted(), *notices) if self._in_force.differs else notices
+            notices.append(moved)
+        return tuple(notices)
 
     def _untrusted(self) -> Problem:
-        applies = "the one trusted last applies, and allows nothing beyond the defaults"
-        if self.workspace.trusted is None:
-            applies = "the defaults apply"
-        hints: tuple[str, ...] = ("An agent can edit that file; it counts once a person has read it.",)
+        trusted = "the one trusted last applies, and allows nothing beyond the defaults"
+        applies = trusted if self.workspace.trusted is not None else "the defaults apply"
+        hints = ["An agent can edit that file; it counts once a person has read it."]
         if self.settings.guard_mode != "enforce" and says_enforce(self.text):
-            hints += (
-                'It says `[guard] mode = "enforce"`, and until then nothing is: calls of agents are only watched.',
-            )
+            hints += [
+                'It says `[guard] mode = "enforce"`, and until then nothing is: calls of agents are only watched.'
+            ]
         return Problem(
             code="W_CONFIG_UNTRUSTED",
             detail=f"ordain.toml is {'gone' if self.text is None else 'not trusted as it stands'}, so {applies}.",
-            hints=hints,
+            hints=tuple(hints),
             command="ordain trust" if self.text is not None else "ordain init",
         )
 
@@ -106,9 +100,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def secrets(self) -> Mapping[str, str]:
         """The values of the secrets that the settings name."""
-        return self._known_secrets()
-
-    def _known_secrets(self) -> Mapping[str, str]:
         return self.ports.secrets.known(secret_variables(self.settings), self.settings.secret_files)[0]
 
     def refuse_unsigned(self) -> None:
@@ -128,23 +119,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return False
         if self.recorded and self.ports.ledger.open().size(WORKSPACE_STREAM) != self.workspace.size:
             return False
-        if "secrets" in self.__dict__ and self.settings.secret_files:
-            return (
-                self.ports.secrets.known(secret_variables(self.settings), self.settings.secret_files)[0] == self.secrets
-            )
-        return True
+        # Files of secrets are read again where they were read; the settings that name them are the same.
+        files = self.settings.secret_files if "secrets" in self.__dict__ else ()
+        return not files or self.ports.secrets.known(secret_variables(self.settings), files)[0] == self.secrets
 
 
 def _looked(ports: Ports) -> tuple[bool, bytes | None, tuple[StopOrder, ...]]:
     stops = ports.stop_switch.read() if ports.stop_switch is not None else ()
     return ports.ledger.exists(), ports.workspace.configuration(), stops
-
-
-def take(ports: Ports) -> Snapshot:
-    """The workspace as it is now. Nothing is made by looking."""
-    recorded, text, stops = _looked(ports)
-    state = Records(ports.ledger.open()).workspace(ports.keyring.verify) if recorded else WorkspaceState()
-    return Snapshot(ports=ports, recorded=recorded, workspace=state, text=text, stops=stops)
 
 
 class Snapshots:
@@ -158,6 +140,9 @@ class Snapshots:
         """Folded before, for `Records`."""
 
     def current(self) -> Snapshot:
+        """The workspace as it is now. Nothing is made by looking."""
         if self.newest is None or not self.newest.is_current():
-            self.newest = take(self._ports)
+            ports, (recorded, text, stops) = self._ports, _looked(self._ports)
+            state = Records(ports.ledger.open()).workspace(ports.keyring.verify) if recorded else WorkspaceState()
+            self.newest = Snapshot(ports=ports, recorded=recorded, workspace=state, text=text, stops=stops)
         return self.newest

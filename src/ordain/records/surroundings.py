@@ -1,8 +1,4 @@
-"""What every verb looks at before it decides: the ledger, the settings in force, which directory this is, what an
-approval of a plan would be bound to.
-
-Nothing here decides and nothing here is cached across events: each question is answered as things stand now.
-"""
+"""What every verb looks at before it decides. Nothing here decides: each question is answered as things stand now."""
 
 from __future__ import annotations
 
@@ -81,8 +77,8 @@ class Surroundings:
         self._held: Snapshot | None = None
 
     def held(self) -> Surroundings:
-        """The same questions, all answered by one snapshot, looked at once: for what is shown or decided at one
-        moment. Whether it still counts is asked when something is recorded (`unchanged`)."""
+        """The same questions, all answered by one snapshot; whether it still counts is asked when something is recorded
+        (`unchanged`)."""
         held = copy(self)
         held._held = self.snapshot
         return held
@@ -105,7 +101,6 @@ class Surroundings:
     # --- Whether anything may be done ------------------------------------------------------------------------------
 
     def stops(self) -> tuple[StopOrder, ...]:
-        """What stops work here."""
         return self.ports.stop_switch.read() if self.ports.stop_switch is not None else ()
 
     def refuse_stopped(self) -> None:
@@ -155,15 +150,15 @@ class Surroundings:
         return self._held or self.snapshots.current()
 
     def unchanged(self, snapshot: Snapshot) -> Append:
-        """What an append holds that is decided by a snapshot: the workspace's stream must be as long as it was then.
-        Raises Refused with E_LEDGER_CONFLICT where things are otherwise by now; `ordain.toml` is in no stream."""
+        """What an append holds that is decided by a snapshot; raises Refused with E_LEDGER_CONFLICT where things are
+        otherwise by now."""
         if self.snapshots.current() is not snapshot:
             raise refuse("E_LEDGER_CONFLICT", "The settings or the approvers changed meanwhile.")
         return Append(stream=WORKSPACE_STREAM, expected=snapshot.workspace.size, events=())
 
     def redactor(self, *, defaults: bool = False) -> Redactor:
-        """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
-        for looking must stay quick."""
+        """What keeps secrets out of all that is written or shown. A command that opened no ledger goes by the defaults:
+        looking must stay quick."""
         if self.ports.ledger.opened is not None and not defaults:
             return self.snapshot.redactor
         if self.snapshots.default_redactor is None:
@@ -181,11 +176,8 @@ class Surroundings:
             if outcome is not None and known:
                 seal = outcome.output_seal
                 kept = self.ledger.kept(seal) or b"".join(self.ledger.artifact(seal) or ())
-                hidden |= {
-                    kept[start:end].decode("utf-8", "ignore"): name
-                    for start, end, name in known
-                    if end - start <= REMEMBERED_MAX
-                }
+                near = (one for one in known if one[1] - one[0] <= REMEMBERED_MAX)
+                hidden |= {kept[start:end].decode("utf-8", "ignore"): name for start, end, name in near}
         return Sink(self.redactor().knowing(hidden), self.ledger.seal)
 
     def topics_there(self) -> frozenset[str]:
@@ -196,9 +188,8 @@ class Surroundings:
     # --- What an approval is bound to ------------------------------------------------------------------------------
 
     def tools(self, settings: Settings, *plans: Plan) -> Mapping[str, ToolDefinition]:
-        """Everything that these plans can call: the tools, and the handlers of custom actions. What the program that
-        uses us has registered goes before what the configuration says, and what is built in before everything. What
-        cannot be had is not among them, and counts as unknown."""
+        """Everything that these plans can call: tools, and handlers of custom actions. What is built in goes before
+        what is registered, and that before the configuration. What cannot be had counts as unknown."""
         return self.found_tools(settings, {name for plan in plans for name in called(plan)})[0]
 
     def found_tools(
@@ -224,9 +215,8 @@ class Surroundings:
         """Ask the sources of a plan's tools once, as its run will start them; what they say counts until the end."""
         settings = self.snapshot.settings
         wanted = {name: settings.sources[name] for name in called(plan) if name in settings.sources}
-        return self.ports.sources.asked(
-            wanted, self.secret(settings), self.restored(sealed) if sealed is not None else None
-        )
+        given = self.restored(sealed) if sealed is not None else None
+        return self.ports.sources.asked(wanted, self.secret(settings), given)
 
     def _clean(self, tool: ToolDefinition) -> ToolDefinition:
         """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""
@@ -238,12 +228,11 @@ class Surroundings:
 
     def secret(self, settings: Settings) -> Secret:
         """The secrets that a call may be handed, by the names of their variables."""
-        known = self.ports.secrets.known(settings.secret_env, ())[0]
-        return known.get
+        return self.ports.secrets.known(settings.secret_env, ())[0].get
 
     def kept_tools(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
-        """What a run of a plan keeps the definitions of: the handlers of its custom actions and the tools that are not
-        built in; raises Refused where there is none for one."""
+        """What a run keeps the definitions of: the handlers of its custom actions and the tools that are not built in;
+        raises Refused where one has no handler."""
         tools, names = self.tools(settings, plan), {one: handler_name(one) for one in handlers_of(plan)}
         missing = [one for one, name in names.items() if name not in tools]
         if missing:
@@ -276,8 +265,7 @@ class Surroundings:
         return {**self.kept_agents(plan, settings), **chosen, **asked}
 
     def known_agents(self, settings: Settings) -> Mapping[str, Agent]:
-        """Everybody who can be given tasks. What the program that uses us has registered goes before what the
-        configuration says."""
+        """Everybody who can be given tasks; who is registered goes before the configuration."""
         return {**settings.agents, **self.ports.agents.registered()}
 
     def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
@@ -310,8 +298,7 @@ class Surroundings:
         return fault
 
     def refuse_agents(self, plan: Plan, settings: Settings) -> None:
-        """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run
-        begins that cannot come to its end."""
+        """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here."""
         known = self.known_agents(settings)
         missing = [name for name in agents_of(plan, settings.agent_for, settings.agent) if name not in known]
         problems = [
@@ -330,20 +317,17 @@ class Surroundings:
         needed = {name: tool for name, tool in tools.items() if name.partition(":")[0] in names}
         return needed if rule(plan, needed, settings) == rule(plan, tools, settings) else tools
 
-    def rule_step(self, step: Step, settings: Settings, kept: Mapping[str, ToolDefinition] | None = None) -> Ruling:
+    def rule_step(self, step: Step, settings: Settings, kept: Mapping[str, ToolDefinition] = {}) -> Ruling:
         """What policy says of one step with its contract, as it stands; of tools that are gone, by what is kept."""
         plan = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
-        return rule(plan, {**(kept or {}), **self.tools(settings, plan)}, settings)
+        return rule(plan, {**kept, **self.tools(settings, plan)}, settings)
 
-    def denied(
-        self, step: Step, settings: Settings, kept: Mapping[str, ToolDefinition] | None = None
-    ) -> Problem | None:
+    def denied(self, step: Step, settings: Settings, kept: Mapping[str, ToolDefinition] = {}) -> Problem | None:
         """What policy denies of one step."""
         return next(iter(self.rule_step(step, settings, kept).denied), None)
 
     def base(self, plan: Plan) -> Base:
-        """What an approval of this plan depends on, as it is now; raises Refused where a source of its tools does not
-        say what it has."""
+        """What an approval of this plan depends on now; raises Refused where a source of its tools cannot be asked."""
         settings, config = self.snapshot.settings, self.snapshot.digest
         tools, problems = self.found_tools(settings, set(called(plan)))
         if problems:
@@ -418,8 +402,8 @@ class Surroundings:
         return self.ledger.seal(data) if self.has_ledger() else "not sealed"
 
     def misfits(self, sealed: SealedEnvironment, plan: Plan | None = None, *, own: bool = False) -> tuple[str, ...]:
-        """What here does not fit what was sealed, in words; with a plan, which programs a run of it would use too. With
-        `own` no variable chooses those: nobody has approved what was sealed."""
+        """What here does not fit what was sealed, in words; with a plan, its programs too, which with `own` no variable
+        chooses: nobody has approved what was sealed."""
         programs = self._programs(plan, self.snapshot.settings, own=own) if plan is not None else None
         return tuple(misfits(sealed, self.ports.host.variables(sealed.secrets), self._seal, programs))
 
@@ -465,24 +449,20 @@ class Surroundings:
 
     def refuse_tier(self, tier: int) -> None:
         """Raise Refused where a trust tier cannot be had here now: nothing runs at a weaker one instead."""
-        fault = self.tier_fault(tier)
-        if fault is not None:
+        if (fault := self.tier_fault(tier)) is not None:
             raise Refused([tier_problem(tier, fault)])
 
     def shell_for(self, limits: Limits) -> Shell:
         """What runs the commands of a run: our shell at tier 0, and above it only the sandbox."""
         self.refuse_tier(limits.tier)
-        return (
-            self.ports.sandbox.shell(limits.sandbox)
-            if limits.tier and self.ports.sandbox is not None
-            else self.ports.shell
-        )
+        sandbox = self.ports.sandbox if limits.tier else None
+        return sandbox.shell(limits.sandbox) if sandbox is not None else self.ports.shell
 
     # --- Signing ---------------------------------------------------------------------------------------------------
 
     async def sign(self, credential: Credential, statement: bytes, by: Principal) -> Signature:
-        """A person's signature over these bytes. A wrong passphrase is recorded; after too many nobody is heard for a
-        minute."""
+        """A person's signature over these bytes. A wrong passphrase is recorded; after too many, none is tried for a
+        while."""
         if self.snapshot.workspace.locked(self.now()):
             detail = f"{WRONG_PASSPHRASES_MAX} wrong passphrases were given within a minute."
             raise refuse("E_APPROVAL_RATE", detail, "Wait a minute, and look who tried.", command="ordain log")
@@ -499,8 +479,7 @@ class Surroundings:
         await self.ledger.append(self.now(), Append(stream=WORKSPACE_STREAM, expected=state.size, events=(event,)))
 
     def enrolled(self, name: str, state: WorkspaceState | None = None) -> Approver:
-        """The approver of this name whose key is kept here, by this state or as things stand; raises Refused where
-        there is none."""
+        """The approver of this name whose key is kept here; raises Refused where there is none."""
         active = (state if state is not None else self.snapshot.workspace).active
         approver = next((one for one in active if one.name == name), None)
         if approver is None:
@@ -519,10 +498,9 @@ class Surroundings:
             self.ports.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
 
     def fetch(self, path: str) -> bytes | Problem:
-        """What is in a file that a document includes: a regular file beneath the workspace, behind no link, that an
-        agent may see as well; or why nobody is given it."""
-        fault = handed_fault(path, touched=True)
-        if fault is not None:
+        """What is in a file that a document includes: a regular file of the workspace, behind no link, that an agent
+        may see as well; or why nobody is given it."""
+        if (fault := handed_fault(path, touched=True)) is not None:
             return not_included(path, f"it {fault}")
         settings = self.snapshot.settings if self.has_ledger() else Settings()
         try:
