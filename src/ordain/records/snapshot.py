@@ -129,6 +129,13 @@ def _looked(ports: Ports) -> tuple[bool, bytes | None, tuple[StopOrder, ...]]:
     return ports.ledger.exists(), ports.workspace.configuration(), stops
 
 
+def take(ports: Ports) -> Snapshot:
+    """The workspace as it is now. Nothing is made by looking."""
+    recorded, text, stops = _looked(ports)
+    state = Records(ports.ledger.open()).workspace(ports.keyring.verify) if recorded else WorkspaceState()
+    return Snapshot(ports=ports, recorded=recorded, workspace=state, text=text, stops=stops)
+
+
 class Snapshots:
     """The newest snapshot of one workspace. A new one is taken only where something changed."""
 
@@ -140,9 +147,6 @@ class Snapshots:
         """Folded before, for `Records`."""
 
     def current(self) -> Snapshot:
-        """The workspace as it is now. Nothing is made by looking."""
         if self.newest is None or not self.newest.is_current():
-            ports, (recorded, text, stops) = self._ports, _looked(self._ports)
-            state = Records(ports.ledger.open()).workspace(ports.keyring.verify) if recorded else WorkspaceState()
-            self.newest = Snapshot(ports=ports, recorded=recorded, workspace=state, text=text, stops=stops)
+            self.newest = take(self._ports)
         return self.newest
