@@ -1,12 +1,10 @@
-"""Order over plain ids: who waits for whom, and which ids wait for each other in a circle.
-
-Knows nothing of plans. Iterative throughout, because a plan may hold 20,000 steps in one chain.
-"""
+"""Who waits for whom, and who waits in a circle. Iterative throughout: a plan may hold 20,000 steps in one chain."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
@@ -22,7 +20,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.text.limit import EDGES_MAX, NESTED_PLANS_MAX
 from ordain.core.text.problem import Problem
 
-# --- Graph -----------------------------------------------------------------------------------------------------------
+_Id = TypeVar("_Id", bound=str)
 
 
 def dependents(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -35,9 +33,9 @@ def dependents(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return found
 
 
-def ancestors(needs: Mapping[str, Iterable[str]], name: str) -> set[str]:
+def ancestors(needs: Mapping[_Id, Iterable[_Id]], name: _Id) -> set[_Id]:
     """Everything that must come before `name`, however far away."""
-    seen: set[str] = set()
+    seen: set[_Id] = set()
     todo = list(needs.get(name, ()))
     while todo:
         other = todo.pop()
@@ -52,12 +50,12 @@ def cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
     # What remains after peeling off everything that can run, then everything nothing in the rest needs, is exactly
     # the circles and the paths between them; connected parts of it are reported together.
     known = {name: {other for other in wanted if other in needs} for name, wanted in needs.items()}
-    rest = _peel(known)
+    rest = known.keys() - Order(known).sequence
     needed_by: dict[str, set[str]] = {name: set() for name in rest}
     for name in rest:
         for other in known[name] & rest:
             needed_by[other].add(name)
-    rest = _peel(needed_by)
+    rest = needed_by.keys() - Order(needed_by).sequence
     groups: list[list[str]] = []
     left = [name for name in known if name in rest]
     seen: set[str] = set()
@@ -79,26 +77,9 @@ def cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return groups
 
 
-def _peel(needs: Mapping[str, set[str]]) -> set[str]:
-    """The ids left over when everything with no unmet need is taken away, again and again."""
-    waiting = {name: len(wanted) for name, wanted in needs.items()}
-    needed_by = dependents(needs)
-    free = [name for name, count in waiting.items() if count == 0]
-    while free:
-        name = free.pop()
-        del waiting[name]
-        for other in needed_by[name]:
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                free.append(other)
-    return set(waiting)
-
-
-# --- Dependency ------------------------------------------------------------------------------------------------------
-# What a step comes after: what it says it needs, and what it refers to.
-#
-# A reference, an expression, `reads: step:ID` and the precondition `step_completed` each imply that the step waits
-# for what they name. One rule for whoever checks, shows or carries out a plan.
+# --- What a step comes after -----------------------------------------------------------------------------------------
+# What it says it needs; and a reference, an expression, `reads: step:ID` and the precondition `step_completed` each
+# imply that the step waits for what they name. One rule for whoever checks, shows or carries out a plan.
 
 
 class ImpliedNeed(msgspec.Struct, frozen=True):
@@ -199,7 +180,7 @@ def needs_of(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     for fallback in plan.fallbacks:
         for user in map(StepId, users[fallback.id]):
             for need in fallback.needs if user in steps else ():
-                if need in steps and need != user and not _comes_before(needs, user, need):
+                if need in steps and need != user and user not in ancestors(needs, need):
                     needs[user] = tuple(dict.fromkeys((*needs[user], need)))
     return needs
 
@@ -226,10 +207,6 @@ def edges_fault(plan: Plan) -> Problem | None:
 _FEWER = "Split the plan, or let many steps wait for one that waits for all the others."
 
 
-def _comes_before(needs: Mapping[StepId, tuple[StepId, ...]], first: StepId, then: StepId) -> bool:
-    return first in ancestors({str(name): found for name, found in needs.items()}, then)
-
-
 def may_refer(step: Step) -> bool:
     """Whether it is worth a look: most steps refer to nothing, and a plan may have 20,000."""
     if step.for_each is not None or step.when is not None or step.preconditions or step.verification is not None:
@@ -237,16 +214,9 @@ def may_refer(step: Step) -> bool:
     return type(step.action) is Task or bool(payload(step.action))
 
 
-# --- Order -----------------------------------------------------------------------------------------------------------
-# Which step comes before which, asked of many pairs of one plan.
-
-
 class Order:
-    """The order of the steps of a plan by their needs; needs that are no steps are passed over.
-
-    The first question costs one pass with a set of bits for each step, so that 20,000 steps can be asked about all
-    their pairs.
-    """
+    """The order of steps by their needs, asked of many pairs; needs that are no steps are passed over. The first
+    question costs one pass with a set of bits for each step."""
 
     def __init__(self, needs: Mapping[str, Iterable[str]]) -> None:
         self._needs = needs
@@ -284,31 +254,26 @@ class Order:
         masks: list[int] = []
         for name in self.sequence:
             mask = 0
-            for need in self._needs[name]:
-                position = self._position.get(need)
-                if position is not None:
-                    mask |= masks[position] | 1 << position
+            for position in (self._position[need] for need in self._needs[name] if need in self._position):
+                mask |= masks[position] | 1 << position
             masks.append(mask)
         return masks
 
     def before(self, first: str, then: str) -> bool:
         """Whether `then` starts only after `first` has ended."""
-        one, other = self._position.get(first), self._position.get(then)
-        return one is not None and other is not None and bool(self._ancestors[other] >> one & 1)
+        one = self._position.get(first)
+        return one is not None and self.after_any(1 << one, then)
 
     def mask(self, names: Iterable[str]) -> int:
         """These steps as bits, to ask about all of them at once."""
         data = bytearray(len(self._position) // 8 + 1)
-        for name in names:
-            position = self._position.get(name)
-            if position is not None:
-                data[position // 8] |= 1 << position % 8
+        for position in (self._position[name] for name in names if name in self._position):
+            data[position // 8] |= 1 << position % 8
         return int.from_bytes(data, "little")
 
     def after_any(self, mask: int, then: str) -> bool:
         """Whether one of the steps in the mask ends before `then` starts."""
-        position = self._position.get(then)
-        return position is not None and bool(self._ancestors[position] & mask)
+        return then in self._position and bool(self._ancestors[self._position[then]] & mask)
 
     def sort_key(self, name: str) -> int:
         """By which steps are sorted into an order that respects their needs."""
