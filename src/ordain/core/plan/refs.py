@@ -19,8 +19,6 @@ import msgspec
 from ordain.core.plan.value import Value
 from ordain.core.text.limit import STRING_BYTES_MAX, strings
 
-# --- Refs ------------------------------------------------------------------------------------------------------------
-
 # --- What a reference is -------------------------------------------------------------------------------------------
 
 
@@ -114,10 +112,7 @@ def _start(item: str) -> re.Pattern[str]:
 
 
 def references(value: Any, item: str = "item") -> Iterator[str]:
-    """Every reference in the strings of a value, however deep, as it is written; `parse` says what each refers to.
-
-    `item` is what the item is called in the step, if it is repeated.
-    """
+    """Every reference in the strings of a value, as it is written. `item` is what a repeated step calls its item."""
     for text in strings(value):
         if "${" in text:
             yield from (text[start:end] for start, end in spans(text, item))
@@ -239,11 +234,9 @@ def is_reference(value: Any, item: str = "item") -> bool:
 
 def without_references(text: str, item: str = "item") -> str:
     """The text with a plain word in place of every reference, to look at what is known of it beforehand."""
-    parts, at = [], 0
-    for start, end in spans(text, item):
-        parts += [text[at:start], "x"]
-        at = end
-    return "".join([*parts, text[at:]])
+    for start, end in reversed([*spans(text, item)]):
+        text = f"{text[:start]}x{text[end:]}"
+    return text
 
 
 # --- Where they are only text --------------------------------------------------------------------------------------
@@ -251,13 +244,23 @@ def without_references(text: str, item: str = "item") -> str:
 
 def literal(value: Any) -> Any:
     """The arguments as the tool gets them: every `$${` in a string is the `${` it stands for."""
+    return _with_texts(value, lambda text: text.replace("$${", "${"))
+
+
+def escaped(value: Any) -> Any:
+    """The value as it is written where references are read: every `${` in a string is a `$${`."""
+    return _with_texts(value, lambda text: text.replace("${", "$${"))
+
+
+def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """A free value with each of its texts changed, keys excepted."""
     match value:
         case str():
-            return value.replace("$${", "${") if "$${" in value else value
-        case dict():
-            return {key: literal(inner) for key, inner in value.items()}
-        case list():
-            return [literal(inner) for inner in value]
+            return change(value)
+        case Mapping():
+            return {key: _with_texts(inner, change) for key, inner in value.items()}
+        case list() | tuple():
+            return [_with_texts(inner, change) for inner in value]
         case _:
             return value
 
@@ -275,18 +278,11 @@ def misplaced_reference(text: str, steps: Container[str], *, template: bool = Fa
     return None
 
 
-# --- Resolve ---------------------------------------------------------------------------------------------------------
-# Values put in the place of references.
-#
-# What is put in is text for the next reader as well: a `${` in it is escaped, so that no value can become a
-# reference.
+# --- Values in the place of references -------------------------------------------------------------------------------
+# What is put in is text for the next reader as well: a `${` in it is escaped, so that no value can become a reference.
 
-
-class Kept(msgspec.Struct, frozen=True):
-    """Says that a reference stays as it is."""
-
-
-KEPT: Final = Kept()
+KEPT: Final = object()
+"""Says that a reference stays as it is."""
 
 
 class Unwritable(Exception):
@@ -304,35 +300,21 @@ Resolve = Callable[[Reference, bool], Any]
 
 
 def resolved(value: Any, resolve: Resolve, item: str = "item") -> Any:
-    """The value with what `resolve` gives in place of each reference that it does not keep; raises Unwritable.
-
-    A string that is one reference takes the type of what it refers to; inside a longer one it is put in as text.
-    """
-    match value:
-        case str() if "${" in value:
-            return _whole(value, resolve, item) if is_reference(value, item) else _text(value, resolve, item)
-        case Mapping():
-            return {key: resolved(inner, resolve, item) for key, inner in value.items()}
-        case list() | tuple():
-            return [resolved(inner, resolve, item) for inner in value]
-        case _:
-            return value
+    """The value with what `resolve` gives in place of references. A string that is one reference takes the type of what
+    it refers to; inside a longer one it is put in as text. Raises Unwritable."""
+    return _with_texts(value, lambda text: _resolved_text(text, resolve, item) if "${" in text else text)
 
 
-def _whole(text: str, resolve: Resolve, item: str) -> Any:
-    found = _given(text, resolve, item, whole=True)
-    if isinstance(found, WrittenReference):
-        return found.value
-    return text if isinstance(found, Kept) else escaped(found)
-
-
-def _text(text: str, resolve: Resolve, item: str) -> str:
+def _resolved_text(text: str, resolve: Resolve, item: str) -> Any:
+    if is_reference(text, item):
+        whole = _given(text, resolve, item, whole=True)
+        return whole.value if isinstance(whole, WrittenReference) else text if whole is KEPT else escaped(whole)
     made = _Joined()
     at = 0
     for start, end in spans(text, item):
         found = _given(text[start:end], resolve, item, whole=False)
         made.add(text[at:start])
-        if isinstance(found, Kept | WrittenReference):
+        if isinstance(found, WrittenReference) or found is KEPT:
             made.add(found.value if isinstance(found, WrittenReference) else text[start:end], refers=True)
         else:
             made.add(escaped(as_text(found)))
@@ -368,19 +350,6 @@ class _Joined:
 def _given(text: str, resolve: Resolve, item: str, *, whole: bool) -> Any:
     reference = parse(text, item)
     return KEPT if isinstance(reference, Unreadable) else resolve(reference, whole)
-
-
-def escaped(value: Any) -> Any:
-    """The value as it is written where references are read: every `${` in a string is a `$${`."""
-    match value:
-        case str():
-            return value.replace("${", "$${")
-        case Mapping():
-            return {key: escaped(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [escaped(inner) for inner in value]
-        case _:
-            return value
 
 
 def as_text(value: Any) -> str:

@@ -1,9 +1,7 @@
 """From a template to the plan that is hashed: parameters get values, and steps over a list known now become steps.
 
-A plan with `params` is a template. Filling it in puts each value where it is referred to, and makes one step of each
-item (or batch of items) of a repeated step whose list is a parameter. What comes out refers to no parameter, so that
-what is approved is what is seen. The parameters themselves stay only where an expression asks for them, with their
-values as defaults.
+What comes out refers to no parameter, so that what is approved is what is seen. Parameters stay only where an
+expression asks for them, with their values as defaults.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from ordain.core.plan.refs import (
     KEPT,
     Index,
     Item,
-    Kept,
     ParamValue,
     Reference,
     Resolve,
@@ -47,9 +44,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX, ID_LENGTH_MAX, STEPS_MAX
 from ordain.core.text.problem import Place, Problem, closest
 
-# --- Params ----------------------------------------------------------------------------------------------------------
-# The values of a template's parameters: given, by default, or the files that are there.
-
+# --- Values of parameters --------------------------------------------------------------------------------------------
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -77,8 +72,7 @@ def file_patterns(plan: Plan) -> frozenset[str]:
 def values_of(
     plan: Plan, given: Mapping[str, Any], files: Mapping[str, Sequence[str]], unread: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The value of each parameter that has one, and what is wrong; what was given for one that is `unread` was refused
-    already."""
+    """The value of each parameter that has one, and what is wrong; what is `unread` was refused already."""
     problems = []
     for name in given.keys() - plan.params.keys():
         hints = closest(name, plan.params)
@@ -116,7 +110,7 @@ def _typing(name: str, parameter: Parameter) -> tuple[str, ...]:
     return (f"Write `--param {name}={example}{several}`.",)
 
 
-# --- Template --------------------------------------------------------------------------------------------------------
+# --- Filling in ------------------------------------------------------------------------------------------------------
 
 _NEEDS_MAX = 20 * STEPS_MAX
 
@@ -128,9 +122,6 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     origin: Mapping[str, str] = {}
 
 
-# --- Filling in ------------------------------------------------------------------------------------------------------
-
-
 def fill(
     plan: Plan,
     given: Mapping[str, Any] | None = None,
@@ -139,8 +130,7 @@ def fill(
 ) -> Filled | tuple[Problem, ...]:
     """The plan that a template becomes with these values, or everything that keeps it from becoming one.
 
-    `files` are the names of files that each pattern of `file_patterns` matches; `unread` are the names of parameters
-    whose values were refused before, so that nothing comes out. A plan without parameters is returned as it is.
+    `files` are those that each pattern of `file_patterns` matches; `unread` are parameters whose values were refused.
     """
     nested = any(isinstance(step.action, NestedPlan) for step in (*plan.steps, *plan.fallbacks))
     if not given and not plan.params and not nested and not unread:
@@ -175,9 +165,7 @@ class _Template:
         room = STEPS_MAX - len(self.originals)
         for step in self.originals.values():
             known = self._known_list(step)
-            if known is not None and step.for_each is not None and self._stays(step.for_each, step, len(known)):
-                continue
-            if known is not None and step.for_each is not None:
+            if known is not None and step.for_each is not None and not self._stays(step.for_each, step, len(known)):
                 made = tuple(islice(self._generated(step, step.for_each, known, taken), room + 1))
                 self.groups[step.id] = made
                 room -= len(made)
@@ -234,9 +222,7 @@ class _Template:
                     todo += [need for need in self.originals[one].needs if need not in seen]
                     seen.update(self.originals[one].needs)
                 else:
-                    found.update(
-                        dict.fromkeys(made.id for made in self.groups[one]) if one in self.groups else {one: None}
-                    )
+                    found |= dict.fromkeys(made.id for made in self.groups[one]) if one in self.groups else {one: None}
             self._became[step] = tuple(found)
         return self._became[step]
 
@@ -303,29 +289,23 @@ class _Template:
         self._add("E_REF", detail, step.id, f"Name all of them, `${{{group}.output}}` alone, or one by its number.")
         return KEPT
 
-    def _reads(self, read: str) -> Iterator[str]:
+    def _reads(self, read: str) -> list[str]:
         kind, _, name = read.partition(":")
-        if kind == "step" and name in self.groups:
-            yield from (f"step:{one.id}" for one in self.groups[name])
-        else:
-            yield read
+        return [f"step:{one.id}" for one in self.groups[name]] if kind == "step" and name in self.groups else [read]
 
     def _preconditions(self, conditions: tuple[Precondition, ...]) -> tuple[Precondition, ...]:
         made: list[Precondition] = []
-        for condition in conditions:
-            if isinstance(condition, StepCompleted) and condition.step_id in self.groups:
-                made += [StepCompleted(step_id=one.id) for one in self.groups[condition.step_id]]
-            else:
-                made.append(condition)
+        for one in conditions:
+            group = self.groups.get(one.step_id) if isinstance(one, StepCompleted) else None
+            made += [one] if group is None else [StepCompleted(step_id=step.id) for step in group]
         return tuple(made)
 
     def _policy(self, policy: FailurePolicy | None) -> FailurePolicy | None:
         match policy:
             case Fallback(steps=steps):
                 return replace(policy, steps=tuple(one for step in steps for one in self._instances(step)))
-            case Retry(then=Fallback(steps=steps) as last):
-                instances = tuple(one for step in steps for one in self._instances(step))
-                return replace(policy, then=replace(last, steps=instances))
+            case Retry(then=Fallback() as last):
+                return replace(policy, then=self._policy(last))
             case _:
                 return policy
 
@@ -339,17 +319,15 @@ class _Template:
         if isinstance(reference, Unreadable) or not isinstance(reference.source, ParamValue):
             return None
         value = self._value(reference, step)
-        if value is KEPT:
-            return None
-        if not isinstance(value, list | tuple):
+        if isinstance(value, list | tuple):
+            return list(value)
+        if value is not KEPT:
             detail = f"`{step.for_each.source}` is no list, and the step is to be repeated over it."
             self._add("E_PARAM", detail, step.id, "Give the parameter the type `list`.")
-            return None
-        return list(value)
+        return None
 
     def _stays(self, each: ForEach, step: Step, count: int) -> bool:
-        """Whether a step is repeated at run time although its list is known: so many items at once can be bounded only
-        then."""
+        """Whether a step is repeated at run time although its list is known: only then `concurrency` can be kept."""
         if each.concurrency is None:
             return False
         count = -(-count // each.batch) if each.batch else count
@@ -423,7 +401,7 @@ class _Template:
 
         def bounded(reference: Reference, whole: bool) -> Any:
             found = resolve(reference, whole)
-            if not isinstance(found, Kept):
+            if found is not KEPT:
                 self._room -= _size(found.value if isinstance(found, WrittenReference) else found)
                 if self._room < 0:
                     raise Unwritable(f"the plan becomes larger than {DOCUMENT_BYTES_MAX:,} bytes")
@@ -465,15 +443,12 @@ def _size(value: Any) -> int:
 
 def _expressions(plan: Plan) -> Iterator[tuple[Step | None, str, str]]:
     """Every expression of a plan's own, with the step it belongs to and what it is."""
-    for condition in plan.preconditions:
-        if isinstance(condition, CustomCondition):
-            yield None, condition.expression, "preconditions"
-    for step in (*plan.steps, *plan.fallbacks):
-        if step.when is not None:
+    for step in (None, *plan.steps, *plan.fallbacks):
+        if step is not None and step.when is not None:
             yield step, step.when, "when"
-        for condition in step.preconditions:
+        for condition in (step or plan).preconditions:
             if isinstance(condition, CustomCondition):
                 yield step, condition.expression, "preconditions"
-        strategy = step.verification.strategy if step.verification is not None else None
+        strategy = step.verification.strategy if step is not None and step.verification is not None else None
         if isinstance(strategy, CustomCondition):
             yield step, strategy.expression, "verify"

@@ -1,10 +1,7 @@
-"""Parameters in the texts of a template: the title, titles of steps, tasks, questions and messages, and the paths of
-`reads`, `inputs`, `writes` and `protect`.
+"""Parameters in the prose and the paths of a template, which only `ordain new` fills in, before there is a document.
 
-Only `ordain new` fills in texts, before there is a document: a plan that is prepared has its texts as they were
-written, and a reference in them is refused. A value is put in as text and nothing else. It is put into a plan, not into
-the spelling of a document, so none can add a step, a field or a command; one that would read as a reference is refused,
-and so is one in a path that means more than one file.
+A value is put into a plan and not into the spelling of a document, so none can add a step, a field or a command; one
+that would read as a reference is refused, and so is one in a path that means more than one file.
 """
 
 from __future__ import annotations
@@ -55,23 +52,17 @@ def _without_inner(step: Step) -> Step:
 def fill_template(
     plan: Plan, given: Mapping[str, Any], files: Mapping[str, Sequence[str]], unread: Collection[str] = ()
 ) -> Filled | tuple[Problem, ...]:
-    """The plan that a template becomes with these values, its texts as well, or everything that keeps it from being
-    one; `unread` are the names of parameters whose values were refused before."""
+    """The plan that a template becomes with these values, its texts as well, or all that keeps it from being one."""
     values, problems = values_of(plan, given, files, unread)
     wrong = {*unread, *(given.keys() - values.keys())}
     for name in dict.fromkeys(wanted(plan)):
         if name in plan.params and not plan.params[name].required and name not in values and name not in wrong:
             problems.append(missing_value(name, plan.params[name]))
-    texts, of_texts = fill_texts(plan, values)
-    if problems or of_texts or unread:
-        return (*problems, *of_texts)
-    return fill(texts, given, files)
-
-
-def fill_texts(plan: Plan, values: Mapping[str, Any]) -> tuple[Plan, tuple[Problem, ...]]:
-    """The plan with these values in its texts, and what keeps them from standing there."""
     filling = _Texts(plan, values)
-    return filling.filled(), tuple(filling.problems)
+    texts = filling.filled()
+    if problems or filling.problems or unread:
+        return (*problems, *filling.problems)
+    return fill(texts, given, files)
 
 
 class _Texts:
@@ -87,31 +78,26 @@ class _Texts:
         return replace(
             plan,
             title=self._text(plan.title, "title", None, line=True),
-            task=self._maybe(plan.task, "task"),
-            context=self._maybe(plan.context, "context"),
+            **{what: self._text(text, what, None) for what in ("task", "context") if (text := getattr(plan, what))},
             protect=self._paths(plan.protect, "protect", None),
-            on_failure=self._prose(plan.on_failure, None) if plan.on_failure is not None else None,
+            on_failure=self._prose(plan.on_failure, None),
             steps=tuple(map(self._step, plan.steps)),
             fallbacks=tuple(map(self._step, plan.fallbacks)),
         )
 
-    def _maybe(self, text: str | None, what: str) -> str | None:
-        return self._text(text, what, None) if text is not None else None
-
     def _step(self, step: Step) -> Step:
-        policy = step.on_failure
         return replace(
             step,
             description=self._text(step.description, "title", step, line=True),
             action=self._prose(step.action, step),
-            on_failure=self._prose(policy, step) if policy is not None else None,
+            on_failure=self._prose(step.on_failure, step),
             **{name: self._paths(getattr(step, name), name, step) for name in ("protect", "writes", "inputs")},
         )
 
     def _paths(self, paths: tuple[str, ...], what: str, step: Step | None) -> tuple[str, ...]:
         return tuple(self._text(path, f"path in `{what}`", step, path=True) for path in paths)
 
-    def _prose(self, value: S, step: Step | None) -> S:
+    def _prose(self, value: S | None, step: Step | None) -> S | None:
         """The same with every prose of it filled in, what it hands an agent, and that of the values inside it."""
 
         def change(role: Any, text: str) -> str:
@@ -123,7 +109,7 @@ class _Texts:
                 case _:
                     return text
 
-        return changed(value, change)
+        return changed(value, change) if value is not None else None
 
     def _text(self, text: str, what: str, step: Step | None, *, line: bool = False, path: bool = False) -> str:
         if "${" not in text:
