@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.plan.name import id_fault, tool_name_fault
+from ordain.core.plan.name import id_fault, name_fault
 from ordain.documents.tree_writer import slug
 from tests.rows import each
 
@@ -68,11 +68,11 @@ def test_a_slug_is_an_id(title: str, number: int) -> None:
 
 @pytest.mark.parametrize("name", ["read_file", "odoo.read", "mcp:server-1.tool"])
 def test_tool_names(name: str) -> None:
-    assert tool_name_fault(name) is None
+    assert name_fault("tool", name) is None
 
 
 @pytest.mark.parametrize("name", ["оdoo_read", "a b", "", "rm;ls", "a\n"])
 def test_not_tool_names(name: str) -> None:
-    fault = tool_name_fault(name)
+    fault = name_fault("tool", name)
     assert fault is not None
     assert fault[0] == "E_NAME"

@@ -1,8 +1,7 @@
 """Several plans as one: every step under a name of its own, one plan after the other or beside it.
 
-What names a step is renamed wherever it stands: `needs`, references, `reads`, preconditions, expressions, fallbacks.
-What each plan says about all of its steps stays where all say the same and is said of each step otherwise; what cannot
-be said of a step, and is not the same everywhere, is a conflict for a person to decide.
+What a plan says about all of its steps stays where all plans say the same, and is said of each step otherwise; what
+cannot be said of a step, and is not the same everywhere, is a conflict for a person to decide.
 """
 
 from __future__ import annotations
@@ -71,10 +70,8 @@ class _Names:
         self._known = known
 
     def step(self, step: Step) -> Step:
-        policy, checked = step.on_failure, step.verification
-        item = item_name(step)
-        each = step.for_each
-        action = with_payload(step.action, lambda value: resolved(value, self._reference, item))
+        policy, checked, each = step.on_failure, step.verification, step.for_each
+        action = with_payload(step.action, lambda value: resolved(value, self._reference, item_name(step)))
         return replace(
             step,
             id=self._known[step.id],
@@ -122,7 +119,10 @@ def compose(
     if conflicts := tuple(_conflicts(parts)):
         return conflicts
     plans = [with_names(plan, lambda name, space=space: f"{space}-{name}") for space, plan in parts]  # type: ignore[misc]
-    common = {name: _common(plans, name) for name in ("agent", "model", "timeout_ms", "on_failure", "preconditions")}
+    common = {
+        name: None if _differs(plans, name) else getattr(plans[0], name)
+        for name in ("agent", "model", "timeout_ms", "on_failure", "preconditions")
+    }
     steps: list[Step] = []
     ends: tuple[StepId, ...] = ()
     for plan in plans:
@@ -156,12 +156,6 @@ def _joined(texts: Iterator[str | None]) -> str | None:
     return "\n\n".join(dict.fromkeys(text for text in texts if text is not None)) or None
 
 
-def _common(plans: Sequence[Plan], name: str) -> Any:
-    """What all plans say alike; None where they do not."""
-    first = getattr(plans[0], name)
-    return first if all(getattr(plan, name) == first for plan in plans) else None
-
-
 def _with_own(step: Step, plan: Plan, common: Mapping[str, Any]) -> Step:
     """A step that says itself what its plan said for it, where the plans do not say the same."""
     made: dict[str, Any] = {}
@@ -173,17 +167,11 @@ def _with_own(step: Step, plan: Plan, common: Mapping[str, Any]) -> Step:
     if common["timeout_ms"] is None and step.timeout_ms is None and nested_plan_of(step) is None:
         made["timeout_ms"] = plan.timeout_ms
     if common["on_failure"] is None and plan.on_failure is not None:
-        made["on_failure"] = _followed(step.on_failure, plan)
+        policy = step.on_failure
+        made["on_failure"] = policy or plan.on_failure
+        if isinstance(policy, Retry) and policy.then is None:
+            made["on_failure"] = replace(policy, then=_last(plan))
     return replace(step, **made) if made else step
-
-
-def _followed(policy: Any, plan: Plan) -> Any:
-    """A step's failure policy with that of its plan where it says nothing itself."""
-    if policy is None:
-        return plan.on_failure
-    if isinstance(policy, Retry) and policy.then is None:
-        return replace(policy, then=_last(plan))
-    return policy
 
 
 def _last(plan: Plan) -> LastPolicy | None:
@@ -191,15 +179,15 @@ def _last(plan: Plan) -> LastPolicy | None:
 
 
 def _conflicts(parts: Sequence[tuple[str, Plan]]) -> Iterator[Problem]:
-    names = [name for name, _ in parts]
+    names, plans = [name for name, _ in parts], [plan for _, plan in parts]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         hint = "Give each a name of its own: `ordain compose one=a/plan.md two=b/plan.md`."
         yield _conflict(f"Two documents would put `{name}-` in front of their ids.", hint)
     for name in _SAME:
-        if _differs(parts, name):
+        if _differs(plans, name):
             hint = "Say the same in each, or `include` them: then each keeps its own."
             yield _conflict(f"The plans say different things in `{name}`, which holds for a plan as a whole.", hint)
-    if _differs(parts, "on_failure"):
+    if _differs(plans, "on_failure"):
         for space, plan in parts:
             if isinstance(_last(plan), Fallback) or (plan.on_failure is not None and plan.fallbacks):
                 detail = f"The plans differ in `on_failure`, and that of `{space}` cannot be said of each of its steps."
@@ -220,13 +208,12 @@ def _conflicts(parts: Sequence[tuple[str, Plan]]) -> Iterator[Problem]:
                 detail = f"`{space}-{step.id}` is longer than {ID_LENGTH_MAX} characters, and ids are not."
                 yield _conflict(detail, "Give the document a shorter name: `ordain compose a=FILE …`.", step=step.id)
     for name, what in (("steps", "steps"), ("fallbacks", "fallback steps")):
-        if sum(len(getattr(plan, name)) for _, plan in parts) > STEPS_MAX:
+        if sum(len(getattr(plan, name)) for plan in plans) > STEPS_MAX:
             yield Problem(code="E_PLAN_TOO_MANY_STEPS", detail=f"Together they have more than {STEPS_MAX:,} {what}.")
 
 
-def _differs(parts: Sequence[tuple[str, Plan]], name: str) -> bool:
-    first = getattr(parts[0][1], name)
-    return any(getattr(plan, name) != first for _, plan in parts)
+def _differs(plans: Sequence[Plan], name: str) -> bool:
+    return any(getattr(plan, name) != getattr(plans[0], name) for plan in plans)
 
 
 def _conflict(detail: str, *hints: str, step: str | None = None) -> Problem:

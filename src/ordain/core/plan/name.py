@@ -1,8 +1,5 @@
-"""Names of steps, tools, agents and the like: which words are names.
-
-The rule keeps ids apart from step numbers and from `none`, so that one word in `needs` has one meaning; and all names
-are ASCII, because letters of other scripts can look the same and be others.
-"""
+"""Which words are names of steps, tools, agents and the like. All are ASCII, because letters of other scripts can look
+the same and be others; no id is a step number or `none`, so that one word in `needs` has one meaning."""
 
 from __future__ import annotations
 
@@ -47,14 +44,9 @@ def name_fault(kind: str, text: str) -> tuple[str, str] | None:
     return "E_NAME", f"The {kind} name {text[:ID_LENGTH_MAX]!a} holds more than ASCII letters, digits and `_ . : / -`."
 
 
-def tool_name_fault(text: str) -> tuple[str, str] | None:
-    """Code and detail of what keeps a word from being a tool's name, or None."""
-    return name_fault("tool", text)
-
-
 def scope_fault(text: str) -> tuple[str, str] | None:
     """The same for a word in `tools`: a tool, or `tool:operation`, where an operation may be several words."""
-    return None if _SCOPE.fullmatch(text) else tool_name_fault(text)
+    return None if _SCOPE.fullmatch(text) else name_fault("tool", text)
 
 
 def scope_faults(names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -65,8 +57,7 @@ def scope_faults(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def model_fault(text: str) -> tuple[str, str] | None:
-    """The same for the name of a model: whatever its server calls it, but never what a command line takes for an
-    option."""
+    """The same for the name of a model: whatever its server calls it, but never like an option."""
     if _MODEL.fullmatch(text):
         return None
     return "E_NAME", f"The model name {text[:ID_LENGTH_MAX]!a} is not one word of ASCII, or begins with `-`."

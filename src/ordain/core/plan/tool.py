@@ -1,8 +1,5 @@
-"""What a tool declares about itself: its parameters and, above all, what its effect is like.
-
-The effect class decides whether a plan needs approval and what may be done after a crash. Classes come from the
-registry, never from a plan.
-"""
+"""What a tool declares about itself: its parameters and its effect class, which decides whether a plan needs approval
+and what may be done after a crash. Classes come from the registry, never from a plan."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ from ordain.core.text.limit import NAME_LENGTH_MAX
 from ordain.core.text.problem import closest
 from ordain.core.text.schema import misfits
 from ordain.core.text.secret import named_secrets
-
-# --- Tool ------------------------------------------------------------------------------------------------------------
 
 
 class ToolParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,8 +65,7 @@ class ToolSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One registered tool, one operation of a tool that has several, or one handler of custom actions. `atomic`: no
-    half-done effect is ever visible."""
+    """One registered tool, one operation of a tool that has several, or one handler of custom actions."""
 
     name: str
     """Of an operation, `tool:operation`."""
@@ -79,9 +73,9 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     effect: EffectClass
     parameters: tuple[ToolParameter, ...] = ()
     schema: Mapping[str, Any] | None = None
-    """In place of parameters, for tools that are not built in: what is understood of the JSON Schema of its arguments
-    (`core/text/schema.py`)."""
+    """In place of parameters, for tools that are not built in: what is understood of the schema of its arguments."""
     atomic: bool = False
+    """No half-done effect is ever visible."""
     destructive: bool = False
     command: tuple[str, ...] = ()
     """Of a handler that is a command: the program and its arguments. It gets the payload as JSON."""
@@ -140,8 +134,7 @@ OWN_ACTION_KINDS = frozenset(
 
 
 HOSTS = ("claude-code",)
-"""Programs whose own tools the guard is asked about by a hook: lists call them `claude-code:WebFetch`. No plan can call
-them."""
+"""Programs whose own tools only the guard judges, by a hook: lists call them `claude-code:WebFetch`."""
 HOST_TOOL = re.compile(rf"(?:{'|'.join(HOSTS)}):[A-Za-z_]\w*|mcp__\w(?:[\w-]*\w)?__\w[\w-]*", re.ASCII)
 """A tool of such a program, or, as hosts call it, one of a server that is not configured here."""
 
@@ -153,9 +146,7 @@ RESERVED = frozenset(
 
 def action_kind(action: Action) -> str:
     """The action's name on the wire: `run`, `tool`, `task` …"""
-    tag = action.__struct_config__.tag
-    assert isinstance(tag, str)
-    return tag
+    return str(action.__struct_config__.tag)
 
 
 def handler_name(action_type: str) -> str:
@@ -187,8 +178,7 @@ def operations_of(tool: str, tools: Mapping[str, ToolDefinition]) -> tuple[str, 
 
 
 def tool_name(action: Action) -> str:
-    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool (and operation), a
-    custom action its handler, the rest its kind."""
+    """What scopes and policy call an action by: `shell`, its tool (and operation), its handler, or else its kind."""
     match action:
         case RunCommand():
             return SHELL.name
@@ -200,8 +190,7 @@ def tool_name(action: Action) -> str:
 
 
 def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
-    """The definition behind an action: the shell's for a command, what is registered for a call and for a custom
-    action, our own else."""
+    """The definition behind an action: what is registered for a call and for a custom action, our own else."""
     match action:
         case RunCommand():
             return SHELL
@@ -243,10 +232,6 @@ def _is_texts_by_name(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
 
 
-def _is_argv(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value) and any(value[:1])
-
-
 ARGUMENTS_MAX = 200
 DEPTH_MAX = 32
 """How many lists and mappings of a call's arguments may stand inside one another."""
@@ -255,7 +240,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "integer": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
     "boolean": ("a boolean", lambda value: isinstance(value, bool)),
-    "argv": ("a list of strings, the program first", _is_argv),
+    "argv": (
+        "a list of strings, the program first",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(one, str) for one in value) and any(value[:1]),
+    ),
     "variables": ("a mapping of names to strings", _is_texts_by_name),
     "headers": ("a mapping of names to strings", _is_texts_by_name),
     "url": ("a string", lambda value: isinstance(value, str)),
@@ -266,8 +254,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def argument_faults(
     tool: ToolDefinition, args: Mapping[str, Any], later: Container[str] = ()
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Everything wrong with a call's arguments, as (sentence, hints); empty when the call fits. The values of those
-    named in `later` are not known yet, and neither are those that hold a secret."""
+    """Everything wrong with a call's arguments, as (sentence, hints). Values of those in `later` are not known yet."""
     if tool.schema is not None:
         return list(_misfits(tool, args, later))
     known = {parameter.name: parameter for parameter in tool.parameters}
@@ -309,8 +296,7 @@ def _misfits(
 
 
 def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
-    """Why nobody should look at arguments any closer, in the form of `argument_faults`: whoever calls may want us to be
-    busy for long."""
+    """Why arguments are not looked at any closer, which a caller could make costly; as `argument_faults` has it."""
     if len(args) > ARGUMENTS_MAX or any(not isinstance(name, str) or len(name) > NAME_LENGTH_MAX for name in args):
         return [("There are more arguments, or longer names of some, than any tool has.", ())]
     below: list[Any] = [args]
@@ -343,8 +329,7 @@ def definition_digest(tools: tuple[ToolDefinition, ...]) -> str:
     return "sha256:" + digest("application/vnd.ordain.tools.v1+json", body)
 
 
-# --- File tool -------------------------------------------------------------------------------------------------------
-# The definitions of the file tools that are built in; `adapters/tools/file.py` carries them out.
+# --- Built-in tools, which `adapters/tools/file.py` and `adapters/tools/http.py` carry out ---------------------------
 
 _PATH = ToolParameter(name="path", kind="string", required=True, path=True, description="Relative to the workspace.")
 
@@ -385,25 +370,17 @@ DEFINITIONS = {
     )
 }
 
-# --- HTTP tool -------------------------------------------------------------------------------------------------------
-# `adapters/tools/http.py` carries it out.
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-HTTP_REQUEST = ToolDefinition(
-    name="http_request",
-    description="Send an HTTP request; the result is the body of the answer.",
-    effect=EffectClass.OPAQUE,
-    parameters=(
-        ToolParameter(
-            name="method",
-            kind="string",
-            choices=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
-            description="Default: GET.",
-        ),
-        ToolParameter(name="url", kind="url", required=True),
-        ToolParameter(name="headers", kind="headers"),
-        ToolParameter(name="body", kind="string", description="Sent as UTF-8."),
-        ToolParameter(name="status", kind="integer", description="The status that is wanted. Default: any 2xx."),
-    ),
+HTTP_REQUEST = _tool(
+    "http_request",
+    EffectClass.OPAQUE,
+    "Send an HTTP request; the result is the body of the answer.",
+    ToolParameter(name="method", kind="string", choices=_METHODS, description="Default: GET."),
+    ToolParameter(name="url", kind="url", required=True),
+    ToolParameter(name="headers", kind="headers"),
+    ToolParameter(name="body", kind="string", description="Sent as UTF-8."),
+    ToolParameter(name="status", kind="integer", description="The status that is wanted. Default: any 2xx."),
 )
 
 BUILT_IN: Mapping[str, ToolDefinition] = {**COMMANDS, **DEFINITIONS, HTTP_REQUEST.name: HTTP_REQUEST}

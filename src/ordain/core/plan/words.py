@@ -1,4 +1,5 @@
-"""Durations as documents write them: `250ms`, `30s`, `10m`, `2h`, `1d`; a whole number and one unit."""
+"""Words of documents for durations, budgets and failure policies, read and written. What `write_…` gives `read_…` reads
+back; what words cannot say exactly is written as values."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from ordain.core.text.limit import ATTEMPTS_MAX, DAY_MS, FACTOR_MAX, INTEGER_MAX
 from ordain.core.text.pattern import compile_later
 from ordain.core.text.problem import Problem, closest
 
-# --- Duration --------------------------------------------------------------------------------------------------------
+# --- Durations: `250ms`, `30s`, `10m`, `2h`, `1d` --------------------------------------------------------------------
 
 _UNITS_MS = {"d": DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _DURATION = compile_later(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
@@ -48,11 +49,7 @@ def write_duration(duration_ms: int) -> str:
     return f"{duration_ms // _UNITS_MS[unit]}{unit}"
 
 
-# --- Budget words ----------------------------------------------------------------------------------------------------
-# The words of a budget, `max 200k tokens, $1.50, 20 minutes, 40 attempts`, to a budget and back.
-#
-# `write_budget` is the inverse of `read_budget` for every budget that words can say; the others are written as
-# values.
+# --- Budgets: `max 200k tokens, $1.50, 20 minutes, 40 attempts` ------------------------------------------------------
 
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
 _TOKENS = compile_later(rf"(?:max[ \t]+)?{_NUMBER}[ \t]*([kKMG])?[ \t]+tokens?")
@@ -62,7 +59,7 @@ _COST = compile_later(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
 _BUDGET_TIME = compile_later(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t-]clock)?")
 
 _SCALES = {None: 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
-_SPELLED_UNITS_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
+_SPELLED_UNITS_MS = {"day": DAY_MS, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
 _PARTS: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], int]], ...] = (
     (_TOKENS, "tokens", lambda found: _SCALES[found[2]]),
     (_ATTEMPTS, "attempts", lambda found: 1),
@@ -75,14 +72,12 @@ def read_budget(text: str) -> Budget | Problem:
     """The budget that these words describe, or what is wrong with them."""
     found: dict[str, Any] = {}
     for part in text.split(","):
-        words = part.strip()
-        read = _part(words)
-        shown = words if len(words) <= 60 else words[:57] + "…"
+        read = _part(part.strip())
         if read is None:
-            return Problem(code="E_FIELD_VALUE", detail=f"`{shown}` is no part of a budget.", hints=(_FORM,))
+            return _wrong("E_FIELD_VALUE", f"`{_shown(part)}` is no part of a budget.", _FORM)
         name, value = read
         if name in found:
-            return Problem(code="E_DOC_DUPLICATE", detail=f"`{shown}` limits what was already limited.", hints=(_FORM,))
+            return _wrong("E_DOC_DUPLICATE", f"`{_shown(part)}` limits what was already limited.", _FORM)
         found[name] = value
     return Budget(**found)
 
@@ -99,8 +94,7 @@ def write_budget(budget: Budget) -> str | None:
         parts.append(_time(budget.wall_clock_ms))
     if budget.attempts is not None:
         parts.append(f"{budget.attempts} attempt{'' if budget.attempts == 1 else 's'}")
-    words = ", ".join(parts)
-    return words if read_budget(words) == budget else None
+    return words if read_budget(words := ", ".join(parts)) == budget else None
 
 
 def _part(words: str) -> tuple[str, int | float] | None:
@@ -150,12 +144,9 @@ def sayable(what: str, count: int) -> int | float:
     return count / BILLION if what == "cost_usd" else count
 
 
-# --- Failure words ---------------------------------------------------------------------------------------------------
-# The `on_fail` grammar: one line of words to a failure policy and back.
-#
-# `write_failure` is the inverse of `read_failure` for every policy that words can say; a skip with `warn` and numbers
-# out of bounds can only be written as values. The documented delay forms are special cases of one: `retry(N, FIRST
-# xFACTOR +INCREMENT max LONGEST)`, each part optional.
+# --- Failure policies (`on_fail`) ------------------------------------------------------------------------------------
+# A skip with `warn` and numbers out of bounds can only be written as values. All delay forms are special cases of one:
+# `retry(N, FIRST xFACTOR +INCREMENT max LONGEST)`, each part optional.
 
 _RETRIES_MAX = ATTEMPTS_MAX - 1
 
@@ -256,14 +247,10 @@ def _term(found: re.Match[str]) -> FailurePolicy | Problem:
         case "fallback":
             return _read_fallback(inside or "")
         case "ask":
-            summary = _read_text(inside or "")
-            if summary is None:
-                return _wrong("E_FIELD_VALUE", "The summary of `ask` is one text in quotes.", 'Write `ask("why")`.')
+            summary = _read_text(inside or "", "The summary of `ask`", 'Write `ask("why")`.')
             return summary if isinstance(summary, Problem) else AskApproval(summary=summary)
         case "abort" if inside is not None:
-            message = _read_text(inside)
-            if message is None:
-                return _wrong("E_FIELD_VALUE", "The message of `abort` is one text in quotes.", 'Write `abort("why")`.')
+            message = _read_text(inside, "The message of `abort`", 'Write `abort("why")`.')
             return message if isinstance(message, Problem) else Abort(message=message)
     if word not in _BARE:
         hints = closest(word, [*_BARE, "retry", "ask", "fallback"]) or _FORMS
@@ -273,14 +260,14 @@ def _term(found: re.Match[str]) -> FailurePolicy | Problem:
     return _BARE[word]()
 
 
-def _read_text(inside: str) -> str | Problem | None:
-    """A text in quotes, as JSON spells it; None where it is something else."""
+def _read_text(inside: str, what: str, hint: str) -> str | Problem:
+    """A text in quotes, as JSON spells it."""
     try:
         text = json.loads(inside) if inside.lstrip().startswith('"') else None
     except ValueError:
-        return None
+        text = None
     if text is None:
-        return None
+        return _wrong("E_FIELD_VALUE", f"{what} is one text in quotes.", hint)
     fault = string_fault(text)
     return _wrong(*fault) if fault else text
 
@@ -304,14 +291,11 @@ def _read_retry(inside: str | None) -> Retry | Problem:
     if not 1 <= count <= _RETRIES_MAX:
         return _wrong("E_STEP_LIMIT", f"{count} further attempts are asked for; 1 to {_RETRIES_MAX} are allowed.")
     delays: dict[str, int] = {}
-    for name in ("first", "increment", "longest"):
-        if found[name] is None:
-            continue
+    for name in (one for one in ("first", "increment", "longest") if found[one] is not None):
         delay_ms = read_duration(found[name])
         if delay_ms is None:
-            return _wrong(
-                "E_FIELD_VALUE", f"`{_shown(found[name])}` is not a duration.", "Write `250ms`, `30s` or `10m`."
-            )
+            what = f"`{_shown(found[name])}` is not a duration."
+            return _wrong("E_FIELD_VALUE", what, "Write `250ms`, `30s` or `10m`.")
         if delay_ms > DAY_MS:
             return _wrong("E_STEP_LIMIT", f"A delay of {found[name]} is more than a day.")
         delays[name] = delay_ms
@@ -337,8 +321,6 @@ def _wrong(code: str, detail: str, *hints: str) -> Problem:
     return Problem(code=code, detail=detail, hints=hints)
 
 
-# --- Action ----------------------------------------------------------------------------------------------------------
-
 ACTION_CHARACTERS = 2000
 """How much of an action a question shows."""
 
@@ -346,8 +328,5 @@ ACTION_CHARACTERS = 2000
 def action_words(action: Any) -> str:
     """What a step does, as the plan has it: its command, or else its kind and its values."""
     values = msgspec.to_builtins(action)
-    words = str(values.get("command") or "")
-    if not words:
-        kind = values.pop("type", "")
-        words = f"{kind} {json.dumps(values, ensure_ascii=False)}"
+    words = str(values.get("command") or f"{values.pop('type', '')} {json.dumps(values, ensure_ascii=False)}")
     return words if len(words) <= ACTION_CHARACTERS else f"{words[:ACTION_CHARACTERS]}…"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.model import Action, carry_out
-from ordain.core.plan.name import tool_name_fault
+from ordain.core.plan.name import name_fault
 from ordain.core.plan.refs import misplaced_reference
 from ordain.core.text.limit import STRING_BYTES_MAX, string_fault
 from ordain.documents.document import ProblemList
@@ -222,7 +222,7 @@ def _call(fields: Mapping[str, Field], problems: ProblemList) -> CallTool | None
     if "${" in name:
         problems.add("E_REF_PLACE", "A tool's name can not be a reference.", line=tool.line)
         return None
-    fault = tool_name_fault(name)
+    fault = name_fault("tool", name)
     if fault:
         problems.add(*fault, line=tool.line)
     return None if fault or args is None else CallTool(tool=name, operation=operation, args=args)

@@ -12,7 +12,7 @@ from typing import Any
 from ordain.core.plan.action import CallTool, RunCommand, Task
 from ordain.core.plan.condition import Contract, Verification
 from ordain.core.plan.model import Action, Plan, Step
-from ordain.core.plan.name import name_fault, scope_fault, tool_name_fault
+from ordain.core.plan.name import name_fault, scope_fault
 from ordain.core.plan.refs import misplaced_reference
 from ordain.core.text.limit import EXIT_CODE_MAX
 from ordain.documents.document import Document, ProblemList
@@ -167,7 +167,7 @@ class _Writer:
             case RunCommand(command=command) if self._sound(command):
                 fields.command("run", command)
                 fields.value("env", action.env)
-            case CallTool(tool=tool) if not tool_name_fault(tool):
+            case CallTool(tool=tool) if not name_fault("tool", tool):
                 fields.line("tool", tool)
                 fields.text("operation", action.operation)
                 fields.value("args", action.args)
