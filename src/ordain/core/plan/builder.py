@@ -1,8 +1,7 @@
 """Plans made by code: `Plan.build("Bump version").step("read", tool="read_file", args={…}).done()`.
 
-The builder follows the reader's rules: a step without `needs` follows the one before it, and a step does exactly one
-thing. A field takes the value of the model or the words of Markdown (`timeout="30s"`, `on_fail="retry(2)"`); what is
-wrong with a call is refused at that call, with step and field.
+A step without `needs` follows the one before it. A field takes the value of the model or the words of Markdown
+(`timeout="30s"`, `on_fail="retry(2)"`); what is wrong with a call is refused at that call, with step and field.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""From a value to its canonical bytes and digest: plan id, plan hash, step key.
-
-Canonical bytes are RFC 8785 JSON. A digest is SHA-256 over DSSE's pre-authentication encoding, which frames type
-and body by length, so that no text inside a plan can imitate a border between two fields or two kinds of value.
-"""
+"""From a value to its canonical bytes (RFC 8785 JSON) and digest: plan id, plan hash, step key. A digest is SHA-256
+over DSSE's pre-authentication encoding, which frames type and body by length, so that no text can imitate a border."""
 
 from __future__ import annotations
 
@@ -157,5 +154,4 @@ def step_key(workspace_id: str, first_run: RunId, step: StepId, action: Action, 
     known = {"workspace": workspace_id, "run": first_run, "step": step, "action": action}
     if values_seal:
         known["values"] = values_seal
-    body = canonical_bytes(known)
-    return "step:" + digest(STEP_TYPE, body)
+    return "step:" + digest(STEP_TYPE, canonical_bytes(known))

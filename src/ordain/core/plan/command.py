@@ -1,8 +1,6 @@
-"""Actions that are commands: what bash gets, and what a program gets with no shell between.
-
-A call of the tool `shell` is a `run` step in other words; whoever judges, shows or carries out commands sees both
-alike, through `command_of`. A call that does not fit its tool's parameters is no command: lint says what is wrong.
-"""
+"""Actions that are commands: what bash gets, and what a program gets with no shell between. `command_of` makes a call
+of `shell` and a `run` step alike. A call that does not fit its tool's parameters is no command: lint says what is
+wrong."""
 
 from __future__ import annotations
 
@@ -18,8 +16,6 @@ from ordain.core.plan.refs import Index, Item, ParamValue, Unreadable, parse, re
 from ordain.core.plan.role import Payload, field_with, value_with
 from ordain.core.plan.tool import EXEC, SHELL, ToolDefinition, argument_faults, definition_of, handler_of
 from ordain.core.plan.value import Value
-
-# --- Command ---------------------------------------------------------------------------------------------------------
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -74,9 +70,7 @@ def typed(argv: Sequence[str]) -> str:
 
 
 # --- Payload ---------------------------------------------------------------------------------------------------------
-# The part of an action in which references may stand: arguments, variables, stored values, payloads.
-#
-# Never the text of a command, however it is given: a value could break out of it.
+# The part of an action in which references may stand; never the text of a command, of which a value could break out.
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -127,10 +121,7 @@ def _is_later(text: str, item: str) -> bool:
     return not isinstance(reference, Unreadable) and not isinstance(reference.source, ParamValue | Item | Index)
 
 
-# --- Environment -----------------------------------------------------------------------------------------------------
-# Names of environment variables: which may be given to a command, and which would change what programs are.
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# --- Names of environment variables ----------------------------------------------------------------------------------
 
 _DANGEROUS = frozenset(
     [
@@ -161,7 +152,7 @@ def setting_fault(name: str) -> str | None:
 
 def variable_fault(name: str) -> str | None:
     """Why a variable of this name may not be given to a command at all; None when it may."""
-    if not _NAME.fullmatch(name):
+    if not _WORD.fullmatch(name):
         return "is not the name of a variable"
     if name in _DANGEROUS or name.startswith(_DANGEROUS_BEGINNINGS):
         return "could make a trusted program do something else"

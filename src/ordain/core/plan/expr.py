@@ -1,9 +1,5 @@
-"""Expressions: `when` and custom conditions, written in CEL. What they name, and who can check and evaluate them.
-
-The language itself is behind `Expressions`; here is only what lint must know of a text to say which steps, data and
-parameters it asks for. Every use of a step is written `steps["id"].output`, `.exit_code` or `.status`, so that it can
-be known beforehand.
-"""
+"""Expressions in CEL, `when` and custom conditions: which steps, data and parameters they ask for. The language itself
+is behind `Expressions`. Every use of a step is written `steps["id"].output`, `.exit_code` or `.status`."""
 
 from __future__ import annotations
 
@@ -39,8 +35,7 @@ class Expressions(Protocol):
     """One expression language, whichever it is."""
 
     def check(self, expression: str, names: Set[str]) -> str | None:
-        """What is wrong with an expression over these variables: not readable, not boolean, an unknown name, too much
-        work. None when it is good."""
+        """What is wrong with an expression over these variables; None when it is good."""
         ...
 
     def evaluate(self, expression: str, variables: Mapping[str, Any]) -> bool:
@@ -48,8 +43,7 @@ class Expressions(Protocol):
         ...
 
     def matches(self, pattern: str, text: str) -> bool:
-        """Whether a pattern (RE2) matches a text somewhere, in time that grows with the text; raises ExpressionError
-        for what is no pattern."""
+        """Whether a pattern (RE2) matches a text somewhere, in linear time; raises ExpressionError for no pattern."""
         ...
 
 

@@ -1,13 +1,9 @@
 """What a plan is: frozen values that hold exactly what is hashed, and nothing volatile.
 
-A plan is a title and steps. Everything that can change what happens is a field here, so that it is inside the digest
-by construction; authors, dates, notes and states live in the records around the plan. Fields left at their default are
-absent from the canonical form, so new optional fields never change an old digest. Two lists mean something when empty
-and are therefore always written: a step's `needs` and, once given, `tools`.
-
-The names of fields and tags are the names on the wire; they extend the first seed's schema. The variants of what a step
-does are in `core.plan.action`, of what must hold in `core.plan.condition`, of what follows a failure in
-`core.plan.failure`.
+Everything that can change what happens is a field here, so that it is inside the digest by construction; authors,
+dates, notes and states live in the records around the plan. Fields left at their default are absent from the canonical
+form, so new optional fields never change an old digest. Two lists mean something when empty and are therefore always
+written: a step's `needs` and, once given, `tools`. The names of fields and tags are the names on the wire.
 """
 
 from __future__ import annotations

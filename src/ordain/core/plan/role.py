@@ -1,8 +1,5 @@
-"""Roles: what every field of an action, a condition or a failure policy is for, and what an action is like.
-
-Each is declared once, where the field and the action are. Lint, effects, policy, approvals, diffs and the engine ask
-for roles, so that none of them has to know an action by its name. Knows no action and judges nothing.
-"""
+"""Roles: what every field of an action, a condition or a failure policy is for, and what an action is like. Lint,
+policy, diffs and the engine ask for roles, so that none of them has to know an action by its name."""
 
 from __future__ import annotations
 
@@ -28,8 +25,6 @@ class EffectClass(StrEnum):
     OPAQUE = "opaque"
     """Nobody can tell from outside; only a person may say."""
 
-
-# --- Concerns: what can be wrong with a change, and the form in which that is said -----------------------------------
 
 ConcernKind = Literal[
     "destructive_effect", "contract_removed", "contract_weakened", "proof_removed", "protect_narrowed",
@@ -232,8 +227,7 @@ def value_with(value: msgspec.Struct, role: type[Role]) -> Any:
 
 
 def parts(value: msgspec.Struct, *kinds: type[R], inside: bool = True) -> Iterator[FieldPart[R]]:
-    """Every value with one of these roles, in the order of the fields; then, unless only its own are wanted, those of
-    inner values."""
+    """Every value with one of these roles, in the order of the fields; then those of inner values."""
     own, inner = _asked(type(value), kinds)
     for name, role, many, what in own:
         given = getattr(value, name)

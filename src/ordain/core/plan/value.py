@@ -17,7 +17,4 @@ Instant = NewType("Instant", int)
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Base of everything inside a plan: immutable, keyword-only, unknown fields refused.
-
-    Values are trees, so that the collector of cycles has nothing to look for in them.
-    """
+    """Base of everything inside a plan: immutable, keyword-only, unknown fields refused; a tree, so without `gc`."""
