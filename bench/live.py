@@ -32,7 +32,7 @@ from ordain.core.text.redaction import Redactor
 from ordain.engine.context import attempt_mark
 from ordain.engine.follow import RunFollower
 from ordain.interfaces.cli.live import LiveView
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.records.sink import Sink
 from tests.twins.execution import ScriptedShell
 from tests.twins.ledger import MemoryLedger

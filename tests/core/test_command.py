@@ -28,7 +28,7 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings
 from ordain.interfaces.view.preview import action_lines
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from tests.build import plan, step
 from tests.rows import each
 

@@ -6,14 +6,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ordain.app.plans import PlanVerbs
-from ordain.app.proposals import Proposals
-from ordain.app.refusals import Refusals
+from ordain.app.lint import DocumentLint
 from ordain.app.renamed import find_renamed
-from ordain.app.review import Reviews
-from ordain.app.workspace import WorkspaceView
+from ordain.core.text.redaction import Redactor
 from ordain.ports.ports import Ports
-from ordain.records.surroundings import Surroundings
+from ordain.records.equipment import Equipment
 
 if TYPE_CHECKING:
     from ordain.app.answers import Answers
@@ -21,10 +18,14 @@ if TYPE_CHECKING:
     from ordain.app.audits import Audits
     from ordain.app.beyond import Beyond
     from ordain.app.guard import GuardedCalls
+    from ordain.app.plans import PlanVerbs
+    from ordain.app.refusals import Refusals
     from ordain.app.runs import GoOn, RunVerbs
     from ordain.app.stop import Stops
     from ordain.app.templates import Templates
     from ordain.app.topics import Signals, Topics
+    from ordain.app.workspace import WorkspaceView
+    from ordain.records.surroundings import Surroundings
 
 
 class App:
@@ -32,21 +33,39 @@ class App:
     verb that needs it."""
 
     def __init__(self, ports: Ports) -> None:
-        self.ports = ports
-        here = self.here = Surroundings(ports)
-        """What every verb looks at."""
-        reviews, self.refusals = Reviews(here), Refusals(here)
-        self._proposals = Proposals(here, reviews)
-        self.workspace = WorkspaceView(here)
+        self.ports, self.equipment = ports, Equipment(ports)
+        self.documents = DocumentLint(self.equipment, lambda: self.here)
         self.go_on: GoOn | None = None
         """Asks a planner how a run goes on that waits for one, where there are planners."""
-        self.plans = PlanVerbs(here, self._proposals, lambda run_id: self._beyond.control.report(run_id), self.refusals)
 
     @cached_property
     def _beyond(self) -> Beyond:
         from ordain.app.beyond import Beyond  # whoever looks at a document starts sooner without
 
-        return Beyond(self.here, self._proposals, self.plans, self.refusals, lambda: self.go_on)
+        return Beyond(self.here, lambda: self.go_on)
+
+    @cached_property
+    def here(self) -> Surroundings:
+        """What every verb looks at."""
+        from ordain.records.surroundings import Surroundings  # a document is linted without, where there is no record
+
+        return Surroundings(self.ports)
+
+    @property
+    def plans(self) -> PlanVerbs:
+        return self._beyond.plans
+
+    @property
+    def refusals(self) -> Refusals:
+        return self._beyond.refusals
+
+    @property
+    def workspace(self) -> WorkspaceView:
+        return self._beyond.workspace
+
+    def redactor(self) -> Redactor:
+        """What keeps secrets out of everything shown; where no ledger was opened, by the defaults."""
+        return self.workspace.redactor() if self.ports.ledger.opened is not None else self.equipment.redactor()
 
     @property
     def approvals(self) -> Approvals:

@@ -44,8 +44,9 @@ from ordain.core.run.step_event import GroupKind, StepUnfolded
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.settings import read_settings
 from ordain.ports.ledger import Ledger
+from ordain.records.equipment import called
 from ordain.records.records import Records, decoded_plan, impossible, names_run
-from ordain.records.surroundings import Surroundings, called
+from ordain.records.surroundings import Surroundings
 
 # --- Auditing --------------------------------------------------------------------------------------------------------
 

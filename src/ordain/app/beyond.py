@@ -1,4 +1,4 @@
-"""The verbs beyond looking at documents and plans, made together when the first of them is asked for."""
+"""The verbs beyond looking at documents, made together when the first of them is asked for."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from ordain.app.gate import Gate
 from ordain.app.plans import PlanVerbs
 from ordain.app.proposals import Proposals
 from ordain.app.refusals import Refusals
+from ordain.app.review import Reviews
 from ordain.app.run_control import RunControl
 from ordain.app.runs import GoOn, RunVerbs
 from ordain.app.stop import Stops
 from ordain.app.templates import Templates
 from ordain.app.topics import Signals, Topics
+from ordain.app.workspace import WorkspaceView
 from ordain.records.surroundings import Surroundings
 
 
 class Beyond:
-    def __init__(
-        self,
-        here: Surroundings,
-        proposals: Proposals,
-        plans: PlanVerbs,
-        refusals: Refusals,
-        go_on: Callable[[], GoOn | None],
-    ) -> None:
+    def __init__(self, here: Surroundings, go_on: Callable[[], GoOn | None]) -> None:
+        proposals, self.refusals = Proposals(here, Reviews(here)), Refusals(here)
         gate = Gate(here)
         self.control = RunControl(here, gate, proposals)
-        self.approvals = Approvals(here, gate, plans, refusals)
-        self.runs = RunVerbs(here, self.control, plans, refusals, go_on)
+        plans = self.plans = PlanVerbs(here, proposals, self.control.report, self.refusals)
+        self.workspace = WorkspaceView(here)
+        self.approvals = Approvals(here, gate, plans, self.refusals)
+        self.runs = RunVerbs(here, self.control, plans, self.refusals, go_on)
         self.answers = Answers(here, gate, self.control.report)
         self.signals, self.topics, self.stops = Signals(here), Topics(here), Stops(here)
         self.templates = Templates(here, proposals.reviews)

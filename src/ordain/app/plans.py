@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ordain.app.lint import Params, plan_or_refuse
 from ordain.app.proposals import Proposals, Succession
 from ordain.app.refusals import Refusals
 from ordain.app.renamed import warn_renamed
-from ordain.app.review import Params, plan_or_refuse
 from ordain.app.workspace import WorkspaceView
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import Comparison, Side, difference
@@ -22,7 +22,7 @@ from ordain.core.guard.plan_note import PlanNote
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.answer_command import answer_commands
 from ordain.core.lineage.lineage import PlanState, Stage
-from ordain.core.plan.canonical import plan_hash, plan_id, short_id
+from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.policy.assignment import assignments
@@ -31,12 +31,12 @@ from ordain.core.policy.settings import Settings, limits, sandbox_limits
 from ordain.core.policy.tier import STRONGEST
 from ordain.core.report.brief import Arbitration, arbitration, plan_standing, run_standing
 from ordain.core.report.foreknown import foreknown
-from ordain.core.report.report import InboxItem, LintReport, PlanLine, Prepared, Review, RunReport, ToldPrompt
+from ordain.core.report.report import InboxItem, PlanLine, Prepared, Review, RunReport, ToldPrompt
 from ordain.core.report.risk import PlanRisk
 from ordain.core.run.event import Recorded
 from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.step_event import StepState
-from ordain.core.text.problem import Problem, Refused, Severity, refuse
+from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.document import Document
 from ordain.records.records import WORKSPACE_STREAM, Records, is_unreadable, lineage_id, names_document, names_run
 from ordain.records.surroundings import Surroundings
@@ -59,34 +59,11 @@ class PlanVerbs:
     ) -> None:
         self._here, self._proposals, self._report, self._refusals = here, proposals, report, refusals
         self._reviews, self._workspace = proposals.reviews, WorkspaceView(here)
-        self.write_copy = proposals.copies.write
+        self.write_copy, self.lint = proposals.copies.write, proposals.reviews.report
 
     @property
     def _records(self) -> Records:
         return self._here.records
-
-    def lint(self, data: bytes, file: str | None = None, params: Params = ()) -> LintReport:
-        """Everything wrong with a document, in its text and in these surroundings. Writes nothing.
-
-        A template is looked at as it is; with values for its parameters, the plan it becomes.
-        """
-        document, problems = self._reviews.lint(data, file, params or None)
-        if all(problem.severity is not Severity.ERROR for problem in problems):
-            problems += self._reviews.denied(document, file)
-        problems += self._reviews.untrusted(problems)
-        plan = document.plan
-        identity = plan_id(plan) if plan is not None else None
-        filled = self._reviews.filled(plan, ()) if plan is not None and plan.params and not params else None
-        return LintReport(
-            wanted=filled if isinstance(filled, tuple) else (),
-            file=file,
-            dialect=document.dialect or document.notation,
-            plan_id=identity,
-            plan_hash=plan_hash(identity) if identity is not None else None,
-            title=plan.title if plan is not None else None,
-            steps=len(plan.steps) if plan is not None else 0,
-            problems=problems,
-        )
 
     def fetch(self, path: str) -> bytes | Problem:
         """What is in a file that a document of this workspace includes, or why nobody is given it."""

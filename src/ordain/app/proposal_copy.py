@@ -13,6 +13,7 @@ from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.document import Document
+from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.records.records import lineage_id
 from ordain.records.surroundings import Surroundings
@@ -113,6 +114,4 @@ def _context_path(stream: str) -> str:
 
 
 def _written(document: Document) -> bytes:
-    from ordain.documents.markdown.writer import write_markdown  # few proposals come without a file
-
     return write_markdown(document).encode()

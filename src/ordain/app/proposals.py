@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from ordain.app.lint import Params, placed, plan_or_refuse
 from ordain.app.proposal_copy import ProposalCopies
-from ordain.app.review import Params, Reviews, placed, plan_or_refuse
+from ordain.app.review import Reviews
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
 from ordain.core.ledger.summary import PlanSummary

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.app.review import Params, Reviews, placed
+from ordain.app.lint import Params, placed
+from ordain.app.review import Reviews
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.compose import compose
 from ordain.core.plan.model import Plan

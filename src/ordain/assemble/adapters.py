@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,10 @@ from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import LEDGER, state_paths
 from ordain.adapters.workspace.outline import DirectoryOutlines
 from ordain.adapters.workspace.protected_file import ProtectedFiles
+from ordain.assemble.record import former_ledger, is_governing, ledgers
+from ordain.core.approval.approval import WorkspaceIdentity
 from ordain.ports.agent import Doors, StepDoor
-from ordain.ports.ledger import Archive, Ledger, NoteShelf, Sightings
+from ordain.ports.ledger import Archive, Former, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.model import Models
 from ordain.ports.outline import Outlines
@@ -68,6 +70,18 @@ class Adapters:
         self.sightings: Callable[[], Sightings] = lambda: SightingLog(room)
         self.stop_switch: Callable[[], StopSwitch] = lambda: StopFiles(workspace, boot_id, end_executors)
         self.toolbox: Callable[[], Toolbox] = lambda: built_in_tools(workspace, room)
+
+    @staticmethod
+    def former_ledger(workspace: Path) -> Former | None:
+        return former_ledger(workspace)
+
+    @staticmethod
+    def ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
+        return ledgers()
+
+    @staticmethod
+    def is_governing(path: Path) -> bool:
+        return is_governing(path)
 
     @staticmethod
     def door() -> StepDoor:

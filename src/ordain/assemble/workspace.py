@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,20 +23,17 @@ from ordain.adapters.state.user_rules import confirm, is_confirmed, user_file
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.workspace.clock import RandomIds, WallClock
 from ordain.adapters.workspace.directory import DirectoryWorkspace
-from ordain.adapters.workspace.locate import LEDGER, find_workspace, ledger_of, real_directory, state_paths
+from ordain.adapters.workspace.locate import find_workspace, ledger_of, real_directory
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.app.app import App
-from ordain.core.approval.approval import WorkspaceIdentity
 from ordain.core.plan.tool import BUILT_IN
-from ordain.core.run.event import WorkspaceOpened
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.agent import StepDoor
-from ordain.ports.ledger import Former, LedgerAccess
+from ordain.ports.ledger import LedgerAccess
 from ordain.ports.machine import Clients
 from ordain.ports.ports import Ports
 from ordain.ports.tool import Upstreams
-from ordain.records.records import WORKSPACE_STREAM, Records
 
 if TYPE_CHECKING:
     from ordain.adapters.tools.python import Call, Handler
@@ -109,7 +106,7 @@ def _open(
             lambda: adapters().ledger(),
             exists=lambda: ledger_of(workspace) is not None,
             empty=lambda: adapters().empty_ledger(),
-            former=cache(lambda: _former_ledger(workspace)),
+            former=cache(lambda: _adapters().former_ledger(workspace)),
         ),
         workspace=DirectoryWorkspace(workspace),
         protection=_later(lambda: adapters().protection()),
@@ -200,44 +197,10 @@ def open_door() -> StepDoor:
 def every_workspace(*, terminal: bool = False) -> list[App]:
     """Ordain over every directory that has a ledger here and is still there; `terminal` as in `open_at_terminal`."""
     found = []
-    for _, opened in _ledgers():
+    for _, opened in _adapters().ledgers():
         with suppress(Refused):  # one that is gone does not hide the others
             found.append(_open(opened.path, exact=True, alone=False, terminal=terminal))
     return found
-
-
-def _former_ledger(workspace: Path) -> Former | None:
-    """The ledger of a directory that is gone and was, by its inode, this one."""
-    here = workspace.stat()
-    for path, opened in _ledgers():
-        same = (opened.device, opened.inode) == (here.st_dev, here.st_ino)
-        if same and opened.path != str(workspace) and not Path(opened.path).exists():
-            return Former(str(path), _governing(path))
-    return None
-
-
-def _governing(path: Path) -> bool:
-    """Whether somebody trusted a configuration or enrolled a key in this ledger."""
-    ledger = _adapters().open_to_look(path)
-    try:
-        # Whether it was signed as it should be is looked at when it is used.
-        state = Records(ledger).workspace(lambda *said: True)
-        return state.trusted is not None or bool(state.approvers)
-    finally:
-        ledger.let_go()
-
-
-def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
-    """Every ledger of this user that can be read, and the directory it is about."""
-    for state in state_paths():
-        for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
-            check_state_directory(state)
-            with suppress(Refused):
-                ledger = _adapters().open_to_look(path)
-                first = next(iter(ledger.read(WORKSPACE_STREAM)), None)
-                ledger.let_go()
-                if first is not None and isinstance(first.event, WorkspaceOpened):
-                    yield path, first.event.workspace
 
 
 class _Later:
@@ -273,7 +236,7 @@ def _governed(nearest: Path) -> Path:
         path = ledger_of(above)
         if path is not None:
             check_state_directory(state_path(os.environ))
-            if _governing(path):
+            if _adapters().is_governing(path):
                 return above
     return nearest
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from ordain.core.guard.plan_note import PlanNote
-from ordain.core.guard.sighting import Sighting
-from ordain.core.ledger.chain import Entry
-from ordain.core.ledger.link import Tip
-from ordain.core.ledger.summary import PlanSummary
-from ordain.core.plan.value import Instant
-from ordain.core.report.progress import Told
-from ordain.core.run.event import Event, Recorded
 from ordain.core.text.problem import refuse
+
+if TYPE_CHECKING:
+    from ordain.core.guard.plan_note import PlanNote
+    from ordain.core.guard.sighting import Sighting
+    from ordain.core.ledger.chain import Entry
+    from ordain.core.ledger.link import Tip
+    from ordain.core.ledger.summary import PlanSummary
+    from ordain.core.plan.value import Instant
+    from ordain.core.report.progress import Told
+    from ordain.core.run.event import Event, Recorded
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +164,7 @@ class NoteShelf(Protocol):
         """Forget one; False where there is none by that name."""
 
 
-Observer = Callable[[Told], None]
+Observer: TypeAlias = "Callable[[Told], None]"
 """Receives events after they are durable, and what is told besides them; whatever it does changes nothing."""
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ordain.core.plan.expr import Expressions
-from ordain.core.text.problem import Problem
-from ordain.ports.agent import Agents, Doors, Panes
-from ordain.ports.ledger import Archive, LedgerAccess, NoteShelf, Sightings
-from ordain.ports.machine import Clock, Host, Ids, Keyring, Notifier, Secrets, StopSwitch, WriterLock
-from ordain.ports.model import Models
-from ordain.ports.outline import Outlines
-from ordain.ports.process import Sandbox, Shell
-from ordain.ports.tool import Handlers, Sources, Toolbox
-from ordain.ports.workspace import Copies, Protection, StepLogs, TemplateFile, Workspace
+if TYPE_CHECKING:  # nothing is read into it, and what opens one needs few of them
+    from ordain.core.plan.expr import Expressions
+    from ordain.core.text.problem import Problem
+    from ordain.ports.agent import Agents, Doors, Panes
+    from ordain.ports.ledger import Archive, LedgerAccess, NoteShelf, Sightings
+    from ordain.ports.machine import Clock, Host, Ids, Keyring, Notifier, Secrets, StopSwitch, WriterLock
+    from ordain.ports.model import Models
+    from ordain.ports.outline import Outlines
+    from ordain.ports.process import Sandbox, Shell
+    from ordain.ports.tool import Handlers, Sources, Toolbox
+    from ordain.ports.workspace import Copies, Protection, StepLogs, TemplateFile, Workspace
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):

@@ -142,7 +142,6 @@ class Snapshots:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self.newest: Snapshot | None = None
-        self.default_redactor: Redactor | None = None
         self.lineages: dict[str, PlanState] = {}
         """Folded before, for `Records`."""
 

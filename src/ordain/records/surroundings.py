@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 
@@ -15,52 +15,45 @@ from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.workspace import WRONG_PASSPHRASES_MAX, Approver, WorkspaceState
 from ordain.core.lint.agent import agent_problem
 from ordain.core.lint.tool import unhandled
-from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import PLAN_VERSION, Plan, Step, all_steps, look_commands
 from ordain.core.plan.tool import (
     SHELL,
     ToolDefinition,
-    declared,
     definition_digest,
     definition_of,
     handler_name,
     handlers_of,
 )
-from ordain.core.plan.value import Instant
-from ordain.core.policy.agent import Agent, access_of, agent_digest, agents_of, is_open, tasks_of
+from ordain.core.policy.agent import Agent, agent_digest, agents_of
 from ordain.core.policy.bound_file import NamedFiles, command_texts, named_files
 from ordain.core.policy.path_use import operand_paths, operand_patterns
 from ordain.core.policy.ruling import Ruling, rule
-from ordain.core.policy.scope import listed_in, offered_in
+from ordain.core.policy.scope import offered_in
 from ordain.core.policy.script import Script
 from ordain.core.policy.sealing import RunEnvironment, SealedEnvironment, misfits, restore, seal_environment, unusual
 from ordain.core.policy.settings import (
     Limits,
     Settings,
     arbiter_of,
-    candidates,
     is_secret_variable,
-    sandbox_limits,
-    secret_variables,
 )
 from ordain.core.policy.stop import StopOrder, stopped_problem
-from ordain.core.policy.tier import STRONGEST, tier_of, tier_problem
+from ordain.core.policy.tier import tier_of, tier_problem
 from ordain.core.run.event import SignatureRefused, WorkspaceEvent, WorkspaceOpened
 from ordain.core.run.run_state import RunState
 from ordain.core.run.topic import stream_of_topic, topic_named
-from ordain.core.text.limit import DOCUMENT_BYTES_MAX
-from ordain.core.text.path import handed_fault
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import CUT, Redactor
-from ordain.core.text.secret import Secret, is_telling, named_secrets, secrets_within
-from ordain.documents.include import document_digest, not_included
+from ordain.core.text.secret import is_telling, named_secrets, secrets_within
+from ordain.documents.include import document_digest
 from ordain.documents.reading import read
 from ordain.ports.ledger import Append, Ledger
 from ordain.ports.machine import Credential
 from ordain.ports.ports import Ports
 from ordain.ports.process import Shell
 from ordain.records.conflict import is_conflict, retried
+from ordain.records.equipment import Equipment, called
 from ordain.records.records import WORKSPACE_STREAM, Records
 from ordain.records.sink import Sink
 from ordain.records.snapshot import Snapshot, Snapshots
@@ -69,11 +62,12 @@ REMEMBERED_MAX = 16_384
 """How long a secret may be that is searched for again because it was hidden before."""
 
 
-class Surroundings:
+class Surroundings(Equipment):
     """The ports, and the questions that several verbs ask of them."""
 
     def __init__(self, ports: Ports) -> None:
-        self.ports, self.snapshots = ports, Snapshots(ports)
+        super().__init__(ports)
+        self.snapshots = Snapshots(ports)
         self._held: Snapshot | None = None
 
     def held(self) -> Surroundings:
@@ -90,13 +84,6 @@ class Surroundings:
     @property
     def records(self) -> Records:
         return Records(self.ports.ledger.look(), self.snapshots.lineages)
-
-    def has_ledger(self) -> bool:
-        """Whether anything was ever recorded here; asking must not make a ledger."""
-        return self.ports.ledger.exists()
-
-    def now(self) -> Instant:
-        return self.ports.clock.now()
 
     # --- Whether anything may be done ------------------------------------------------------------------------------
 
@@ -156,15 +143,13 @@ class Surroundings:
             raise refuse("E_LEDGER_CONFLICT", "The settings or the approvers changed meanwhile.")
         return Append(stream=WORKSPACE_STREAM, expected=snapshot.workspace.size, events=())
 
+    def settings_there(self) -> Settings:
+        return self.snapshot.settings if self.has_ledger() else Settings()
+
     def redactor(self, *, defaults: bool = False) -> Redactor:
-        """What keeps secrets out of all that is written or shown. A command that opened no ledger goes by the defaults:
-        looking must stay quick."""
         if self.ports.ledger.opened is not None and not defaults:
             return self.snapshot.redactor
-        if self.snapshots.default_redactor is None:
-            known = self.ports.secrets.known(secret_variables(Settings()), ())[0]
-            self.snapshots.default_redactor = Redactor(known)
-        return self.snapshots.default_redactor
+        return super().redactor(defaults=defaults)
 
     def sink(self, *earlier: RunState) -> Sink:
         """What makes of what was seen what may be recorded. It also hides what was hidden in outputs of `earlier` runs:
@@ -187,48 +172,12 @@ class Surroundings:
 
     # --- What an approval is bound to ------------------------------------------------------------------------------
 
-    def tools(self, settings: Settings, *plans: Plan) -> Mapping[str, ToolDefinition]:
-        """Everything that these plans can call: tools, and handlers of custom actions. What is built in goes before
-        what is registered, and that before the configuration. What cannot be had counts as unknown."""
-        return self.found_tools(settings, {name for plan in plans for name in called(plan)})[0]
-
-    def found_tools(
-        self, settings: Settings, wanted: Container[str] | None = None
-    ) -> tuple[Mapping[str, ToolDefinition], Mapping[str, Problem]]:
-        """The same, of the sources that are wanted only (all, where nothing is said); and by the names of those that
-        cannot be had, why."""
-        found: dict[str, ToolDefinition] = {}
-        problems: dict[str, Problem] = {}
-        secret = self.secret(settings)
-        for name, source in settings.sources.items():
-            if wanted is None or name in wanted:
-                try:
-                    said = self.ports.sources.definitions(name, source, secret)
-                    found |= {one: declared(self._clean(tool), source) for one, tool in said.items()}
-                except Refused as refused:
-                    problems[name] = refused.problems[0]
-        own = {**self.ports.sources.registered(), **settings.actions, **self.ports.handlers.registered()}
-        built_in = self.ports.toolbox.definitions()
-        return {**built_in, **found, **own, **built_in}, problems
-
     def asked_tools(self, plan: Plan, sealed: SealedEnvironment | None) -> AbstractContextManager[None]:
         """Ask the sources of a plan's tools once, as its run will start them; what they say counts until the end."""
         settings = self.snapshot.settings
         wanted = {name: settings.sources[name] for name in called(plan) if name in settings.sources}
         given = self.restored(sealed) if sealed is not None else None
         return self.ports.sources.asked(wanted, self.secret(settings), given)
-
-    def _clean(self, tool: ToolDefinition) -> ToolDefinition:
-        """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""
-        if tool.source is None:
-            return tool
-        redactor = self.redactor()
-        schema = redactor.value(msgspec.to_builtins(tool.schema))
-        return msgspec.structs.replace(tool, description=redactor.text(tool.description), schema=schema)
-
-    def secret(self, settings: Settings) -> Secret:
-        """The secrets that a call may be handed, by the names of their variables."""
-        return self.ports.secrets.known(settings.secret_env, ())[0].get
 
     def kept_tools(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
         """What a run keeps the definitions of: the handlers of its custom actions and the tools that are not built in;
@@ -243,19 +192,6 @@ class Surroundings:
         called |= {tool.name: tool for tool in lent if tool.schema is not None}
         return {**{name: tools[name] for name in names.values()}, **called}
 
-    def kept_agents(self, plan: Plan, settings: Settings) -> Mapping[str, Agent]:
-        """Who performs the tasks of a plan: those that a run of it keeps the definitions of."""
-        known = self.known_agents(settings)
-        return {name: known[name] for name in agents_of(plan, settings.agent_for, settings.agent) if name in known}
-
-    def among(self, plan: Plan, settings: Settings) -> tuple[str, ...]:
-        """Among whom the arbiter of the settings chooses for tasks of a plan; nobody where there are none for it."""
-        if not settings.arbiter or arbiter_of(settings) is None:
-            return ()
-        if not any(is_open(step, plans, settings.agent_for) for _, step, plans in tasks_of(plan)):
-            return ()
-        return candidates(self.known_agents(settings), settings, tier_of(plan, settings.tier))
-
     def covered_agents(self, plan: Plan, settings: Settings) -> Mapping[str, Agent]:
         """Everybody whom an approval of a plan covers: who performs its tasks, whom an arbiter may choose, and that."""
         known, judge = self.known_agents(settings), arbiter_of(settings)
@@ -263,39 +199,6 @@ class Surroundings:
         chosen = {name: known[name] for name in among}
         asked = {settings.arbiter: judge} if among and judge is not None else {}
         return {**self.kept_agents(plan, settings), **chosen, **asked}
-
-    def known_agents(self, settings: Settings) -> Mapping[str, Agent]:
-        """Everybody who can be given tasks; who is registered goes before the configuration."""
-        return {**settings.agents, **self.ports.agents.registered()}
-
-    def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
-        """Those of them who cannot be started here now, and why, as far as can be told."""
-        kept, tier = self.kept_agents(plan, settings), tier_of(plan, settings.tier)
-        return {name: fault for name, agent in kept.items() if (fault := self.agent_fault(agent, tier, settings))}
-
-    def arbiter_fault(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
-        """Why the arbiter of a plan's tasks cannot be asked here. No run waits for it: the settings choose then."""
-        judge = arbiter_of(settings) if self.among(plan, settings) else None
-        fault = self.agent_fault(judge, tier_of(plan, settings.tier), settings) if judge is not None else None
-        return {settings.arbiter: fault} if fault is not None else {}
-
-    def agent_fault(self, agent: Agent, tier: int, settings: Settings) -> str | None:
-        """Why an agent cannot be started here at a trust tier; None where it can, as far as can be told."""
-        if agent.is_model:
-            return self._model_fault(agent)
-        fault = self.ports.agents.fault(agent)
-        program = agent.command or ((agent.preset,) if agent.preset is not None else ())
-        if fault is not None or not tier or not program or self.ports.sandbox is None:
-            return fault
-        return self.ports.sandbox.unseen(sandbox_limits(settings), program, (*settings.env, *agent.env))
-
-    def _model_fault(self, agent: Agent) -> str | None:
-        """Why a model cannot be spoken to here; nobody is asked over the network."""
-        models = self.ports.models
-        fault = models.fault(access_of(agent)) if models is not None else "nothing here speaks to models"
-        if fault is None and agent.key_env and not self.ports.host.variables((agent.key_env,)).get(agent.key_env):
-            return f"its key is to come from the variable {agent.key_env}, which is not set"
-        return fault
 
     def refuse_agents(self, plan: Plan, settings: Settings) -> None:
         """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here."""
@@ -439,14 +342,6 @@ class Surroundings:
 
     # --- Trust tiers -----------------------------------------------------------------------------------------------
 
-    def tier_fault(self, tier: int) -> str | None:
-        """Why a trust tier cannot be had here now; None where it can."""
-        if tier == 0:
-            return None
-        if tier > STRONGEST:
-            return f"this version knows none above {STRONGEST}"
-        return self.ports.sandbox.fault() if self.ports.sandbox is not None else "there is no sandbox"
-
     def refuse_tier(self, tier: int) -> None:
         """Raise Refused where a trust tier cannot be had here now: nothing runs at a weaker one instead."""
         if (fault := self.tier_fault(tier)) is not None:
@@ -497,18 +392,6 @@ class Surroundings:
             message = {"kind": kind, "workspace": self.ports.workspace.identity()[0], **values}
             self.ports.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
 
-    def fetch(self, path: str) -> bytes | Problem:
-        """What is in a file that a document includes: a regular file of the workspace, behind no link, that an agent
-        may see as well; or why nobody is given it."""
-        if (fault := handed_fault(path, touched=True)) is not None:
-            return not_included(path, f"it {fault}")
-        settings = self.snapshot.settings if self.has_ledger() else Settings()
-        try:
-            data, size = self.ports.workspace.beginning(path, DOCUMENT_BYTES_MAX, settings.secret_files)
-        except Refused as refused:
-            return not_included(path, refused.problems[0].detail)
-        return data if size <= DOCUMENT_BYTES_MAX else not_included(path, f"it has {size:,} bytes")
-
     def document_digest(self, data: bytes) -> str:
         """The digest of a document and of all that it includes."""
         included = read(data, fetch=self.fetch).included if b"include" in data else ()
@@ -533,9 +416,3 @@ class Surroundings:
     def named(self, state: PlanState) -> str:
         """How to name a plan in a command: its document where it has one."""
         return shlex.quote(state.document) if state.document is not None else short_id(state.plan_id)
-
-
-def called(plan: Plan) -> Iterator[str]:
-    """The tools that a plan calls, or that it lets its agents call."""
-    yield from (step.action.tool for step in all_steps(plan) if isinstance(step.action, CallTool))
-    yield from listed_in(plan)

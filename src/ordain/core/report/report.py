@@ -41,24 +41,6 @@ UNVERIFIED = "unverified"
 """What the evidence of a step begins with that passed by somebody's word."""
 
 
-class LintReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What lint found. `plan_id` is absent when there is no plan to speak of."""
-
-    file: str | None
-    problems: tuple[Problem, ...]
-    dialect: str | None = None
-    plan_id: PlanId | None = None
-    plan_hash: str | None = None
-    title: str | None = None
-    steps: int = 0
-    wanted: tuple[Problem, ...] = ()
-    """What is missing for the plan of a template, of which nothing is wrong as it stands."""
-
-    @property
-    def good(self) -> bool:
-        return self.plan_id is not None and all(problem.code.startswith("W_") for problem in self.problems)
-
-
 class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan with everything an approver must see, computed from its bytes and the registry."""
 
@@ -197,6 +179,10 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it passed by somebody's word alone: a person's, where one decided, else its agent's."""
     warned: bool | msgspec.UnsetType = msgspec.UNSET
     """Whether it failed and was skipped by a failure policy that says to warn of that."""
+
+    @property
+    def failed(self) -> bool:
+        return self.state is StepState.FAILED
 
 
 class KeptOutput(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from ordain.core.text.problem import refuse
 from ordain.interfaces.cli.session import Session
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.risk import risk_names
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.ports.machine import Credential
 
 

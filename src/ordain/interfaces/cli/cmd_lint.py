@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ordain.core.report.report import LintReport
+from ordain.core.report.lint_report import LintReport
 from ordain.core.text.problem import Refused
 from ordain.interfaces.cli.session import REFUSED, Session, command, read_document, with_params
+from ordain.interfaces.view.lint import lint_lines, lint_result
 from ordain.interfaces.view.next_command import after_document, if_it_can_run
-from ordain.interfaces.view.report import lint_result
-from ordain.interfaces.view.run import lint_lines
 
 
 @command()
@@ -28,7 +27,7 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
         except Refused as refused:  # the other documents are still worth looking at
             reports.append(LintReport(file=path, problems=refused.problems))
         else:
-            reports.append(session.app.plans.lint(data, name, params))
+            reports.append(session.app.documents.report(data, name, params))
     problems = [problem for report in reports for problem in report.problems]
     bad = any(not report.good for report in reports) or (strict and bool(problems))
     results = [lint_result(report) for report in reports]

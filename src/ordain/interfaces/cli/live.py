@@ -28,7 +28,7 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.state import apply
 from ordain.interfaces.view.event import Weight, change_of
 from ordain.interfaces.view.frame import Line, frame, last_lines
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import cells
 
 if TYPE_CHECKING:

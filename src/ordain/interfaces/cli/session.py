@@ -36,8 +36,8 @@ from ordain.interfaces.cli.signals import INTERRUPTED, ends_us, heed_signals
 from ordain.interfaces.cli.terminal import Terminal
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.robot import toon
+from ordain.interfaces.view.lint import problem_lines
 from ordain.interfaces.view.next_command import after_line
-from ordain.interfaces.view.run import problem_lines
 from ordain.interfaces.view.text import visible
 
 FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
@@ -134,7 +134,7 @@ class Session(Terminal):
     @functools.cached_property
     def redactor(self) -> Redactor:
         try:
-            return self.app.workspace.redactor()
+            return self.app.redactor()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is shown
             return Redactor({})
 
@@ -434,7 +434,7 @@ def is_utf8(path: str) -> bool:
 def document_name(session: Session, path: str) -> str:
     """The name a document is known by: relative to the workspace where it lies in it."""
     real = os.path.realpath(path)
-    root = session.app.workspace.workspace_path
+    root = session.app.ports.workspace.identity()[0]
     return os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
 
 

@@ -14,7 +14,7 @@ import click
 
 from ordain.core.text.redaction import Redactor
 from ordain.interfaces.cli.pager import paged
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import cells, visible
 
 if TYPE_CHECKING:

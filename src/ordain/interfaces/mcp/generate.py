@@ -15,7 +15,7 @@ from ordain.interfaces.mcp.results import ProposedAnswer, proposed_answer
 from ordain.interfaces.mcp.surface import Answer, ClientCall
 from ordain.interfaces.view.planned import PlannedStatus, PlanningProgress, planned_status
 from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.planner.brief import Answered
 from ordain.planner.outcome import Planned, PlanRequest, notices_of, problems_of
 from ordain.planner.planner import Planner

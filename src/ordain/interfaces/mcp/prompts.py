@@ -27,7 +27,7 @@ from ordain.interfaces.mcp.texts import mcp_texts, prompt_text
 from ordain.interfaces.view.next_command import after_run
 from ordain.interfaces.view.problem import problem_pages
 from ordain.interfaces.view.question import brief_lines
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 from ordain.planner.brief import setting_lines
 from ordain.records.records import lineage_id

@@ -16,7 +16,7 @@ from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.view.diff import comparison_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import log_result, review_result
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 
 Reader = Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]]
 

@@ -18,8 +18,8 @@ from ordain.core.plan.canonical import short_id
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.report import PlanLine, Prepared, Review, RunReport, StepReport
 from ordain.core.run.step_event import StepState
+from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.report import ListResult, PreparedResult, RunResult, prepared_result, run_words
-from ordain.interfaces.view.result import picked
 from ordain.interfaces.view.tool import ToolsResult
 
 STEPS_MAX = 50

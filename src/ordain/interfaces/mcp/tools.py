@@ -40,10 +40,11 @@ from ordain.interfaces.mcp.results import (
 from ordain.interfaces.mcp.run_tasks import run_task
 from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Tool
 from ordain.interfaces.mcp.texts import mcp_texts
+from ordain.interfaces.view.lint import LintResult, lint_result
+from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.report import LintResult, earlier_run, failure, lint_result
-from ordain.interfaces.view.result import picked
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.report import earlier_run, failure
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.tool import tools_result
 from ordain.records.records import names_run
 

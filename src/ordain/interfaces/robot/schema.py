@@ -26,6 +26,7 @@ from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.view.diff import ComparisonResult
+from ordain.interfaces.view.lint import LintResult
 from ordain.interfaces.view.picture import PictureResult
 from ordain.interfaces.view.planned import PlannedResult
 from ordain.interfaces.view.problem import PageResult, WordResult
@@ -34,7 +35,6 @@ from ordain.interfaces.view.report import (
     BegunResult,
     FormResult,
     InboxResult,
-    LintResult,
     ListResult,
     LogResult,
     OutputResult,

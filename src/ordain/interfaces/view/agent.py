@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ordain.core.policy.assignment import Assignment, RosterLine
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 Tasks = Mapping[str, Assignment]

@@ -10,8 +10,9 @@ from ordain.core.approval.signature import fingerprint
 from ordain.core.ledger.findings import Audit, AuditedRun, Finding, Outputs
 from ordain.core.ledger.link import Tip
 from ordain.core.lineage.workspace import Approver
-from ordain.interfaces.view.result import picked
-from ordain.interfaces.view.run import Style, instant
+from ordain.interfaces.view.picked import picked
+from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 _CANNOT_TELL = (

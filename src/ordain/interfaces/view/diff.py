@@ -31,8 +31,9 @@ from ordain.core.plan.canonical import plan_hash, short_id
 from ordain.core.plan.value import PlanId
 from ordain.core.plan.words import write_duration
 from ordain.documents.yaml import yaml_text
-from ordain.interfaces.view.result import picked
-from ordain.interfaces.view.run import Style, instant
+from ordain.interfaces.view.picked import picked
+from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 _WIDTH = 100

@@ -34,6 +34,7 @@ from ordain.core.run.step_event import (
     WorkOffered,
 )
 from ordain.interfaces.view import run as render
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 _LOGGED = (
@@ -59,7 +60,7 @@ class Change(NamedTuple):
     weight: Weight
 
 
-def change_of(recorded: Recorded, style: render.Style) -> Change | None:
+def change_of(recorded: Recorded, style: Style) -> Change | None:
     """The line about an event; None for those that say nothing to a person."""
     event = recorded.event
     match event:

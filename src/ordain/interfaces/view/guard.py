@@ -14,7 +14,8 @@ from ordain.core.guard.command_report import ProgramSeen
 from ordain.core.guard.report import AgentSeen, ToolSeen, WatchReport
 from ordain.core.guard.suggestion import Suggestion, Unsuggested
 from ordain.core.policy.fact import SHELL_READS
-from ordain.interfaces.view.run import Style, instant
+from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import bar, fitted, packed, padded, visible
 
 ROWS_MAX = 8

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ordain.core.plan.value import StepId
 from ordain.core.report.foreknown import Foreknown, KnownAnswer, KnownCondition
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import condition_words, visible
 
 _WORDS = {KnownAnswer.FAIL: "FAIL", KnownAnswer.PASS: "PASS", KnownAnswer.UNKNOWN: "not known yet"}

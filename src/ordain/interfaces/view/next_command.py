@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ordain.core.plan.canonical import short_id
-from ordain.core.report.report import InboxItem, PlanLine, Review, RunReport
-from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Severity
+
+if TYPE_CHECKING:
+    from ordain.core.report.report import InboxItem, PlanLine, Review, RunReport
 
 _OPEN_VERBS = {
     "stopped": "resume",
@@ -34,7 +36,7 @@ def after_run(report: RunReport) -> list[str]:
 
 def of_failure(report: RunReport) -> list[str]:
     """What tells more about the steps that failed."""
-    wrong = [step for step in report.steps if step.state is StepState.FAILED]
+    wrong = [step for step in report.steps if step.failed]
     first = next((step.id for step in wrong if step.output_tail), None)
     shown = [f"ordain show {report.run_id} --output {shlex.quote(first)}"] if first is not None else []
     return shown + [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]

@@ -22,7 +22,8 @@ from ordain.core.plan.tool import action_kind
 from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.report.report import RunReport
 from ordain.core.run.step_event import StepState
-from ordain.interfaces.view.run import Style, painted
+from ordain.interfaces.view.run import painted
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import fitted, visible
 
 # --- Picture ---------------------------------------------------------------------------------------------------------

@@ -36,9 +36,11 @@ from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
 from ordain.interfaces.view.diff import since_lines
 from ordain.interfaces.view.known import known_lines
+from ordain.interfaces.view.lint import problem_lines
 from ordain.interfaces.view.origin import origin_words
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
-from ordain.interfaces.view.run import Style, instant, problem_lines, who
+from ordain.interfaces.view.run import instant, who
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.succession import folded, successor_lines, version_lines
 from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
 

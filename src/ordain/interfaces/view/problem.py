@@ -6,11 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 import msgspec
 
-from ordain.interfaces.view.result import picked
+from ordain.interfaces.view.picked import picked
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -31,6 +30,8 @@ def problem_pages() -> Mapping[str, Page]:
 
 def data_text(name: str) -> str:
     """A text that comes with the package."""
+    from importlib.resources import files  # most commands read none
+
     return files("ordain").joinpath("data", name).read_text(encoding="utf-8")
 
 

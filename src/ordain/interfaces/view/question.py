@@ -16,7 +16,8 @@ from ordain.core.report.brief import Brief
 from ordain.core.run.attempt import Try
 from ordain.core.task.work_item import form_lines
 from ordain.interfaces.view.preview import TIER_WORDS
-from ordain.interfaces.view.run import Style, duration, instant, tail_lines
+from ordain.interfaces.view.run import duration, instant, tail_lines
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 _HOUR_MS = 3_600_000

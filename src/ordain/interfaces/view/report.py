@@ -15,7 +15,6 @@ from ordain.core.report.message import SignalAwaited
 from ordain.core.report.report import (
     InboxItem,
     KeptOutput,
-    LintReport,
     PlanLine,
     Prepared,
     Review,
@@ -25,27 +24,12 @@ from ordain.core.report.report import (
 )
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Place, Problem
-from ordain.interfaces.view.result import picked
+from ordain.interfaces.view.picked import picked
 
 EVENT = "Event"
 """The name of the definition of an event in every schema that has events in it."""
 _WORDS = {"completed": "success"}
 """Where a robot gets another word for how a run stands: the first seed's."""
-
-
-class LintResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document says. `plan_id` is null where there is no plan to speak of."""
-
-    file: str | None
-    dialect: str | None
-    plan_id: PlanId | None
-    plan_hash: str | None
-    title: str | None
-    steps: int
-
-
-def lint_result(report: LintReport) -> LintResult:
-    return picked(LintResult, report)
 
 
 class IdentifiedPlan(Plan, frozen=True, kw_only=True):

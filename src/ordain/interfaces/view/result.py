@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from ordain.core.report.message import TopicLine
 from ordain.core.run.topic import Message
 from ordain.ports.machine import Client
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-def picked(kind: type[T], value: msgspec.Struct, **given: Any) -> T:
-    """A value of another type: what is given, and every other field as `value` has it."""
-    names = (name for name in kind.__struct_fields__ if name not in given)
-    return kind(**{name: getattr(value, name) for name in names}, **given)
 
 
 class InitResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from ordain.core.plan.model import all_steps, contract_of, nested_plan_of
 from ordain.core.policy.effect import LOOKS
 from ordain.core.report.report import Review
 from ordain.core.report.risk import KINDS, PLACES_MAX, PlanRisk, RiskPlace
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import cells, fitted, packed, visible
 
 ROW = 78

@@ -1,4 +1,4 @@
-"""How runs, problems and states are shown to people; plans are in `preview`.
+"""How runs and states are shown to people; plans are in `preview`.
 
 Nothing that a plan or a command's output contains can move the cursor, colour, hide or reorder text: every character
 that is not plainly visible is shown escaped. Nothing is cut silently.
@@ -19,39 +19,13 @@ from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.agent import AgentChoice
 from ordain.core.report.message import SignalAwaited
-from ordain.core.report.report import InboxItem, LintReport, PlanLine, RunReport, StepReport
+from ordain.core.report.report import InboxItem, PlanLine, RunReport, StepReport
 from ordain.core.run.budget import Spending, amount_said
 from ordain.core.run.step_event import Evidence, StepState
 from ordain.core.task.work_item import form_lines
-from ordain.core.text.problem import Problem, Severity
-from ordain.documents.dialects.reader import DIALECTS
 from ordain.interfaces.view.next_command import after_line, of_failure
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible as visible
-
-
-class Style:
-    """Colour on a terminal, plain words elsewhere."""
-
-    def __init__(self, colour: bool) -> None:
-        self.colour = colour
-
-    def __call__(self, text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
-
-    def bold(self, text: str) -> str:
-        return self(text, "1")
-
-    def dim(self, text: str) -> str:
-        return self(text, "2")
-
-    def good(self, text: str) -> str:
-        return self(text, "32")
-
-    def bad(self, text: str) -> str:
-        return self(text, "31")
-
-    def warn(self, text: str) -> str:
-        return self(text, "33")
 
 
 def instant(at: Instant) -> str:
@@ -61,40 +35,6 @@ def instant(at: Instant) -> str:
 
 def duration(milliseconds: int) -> str:
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 60_000 else f"{milliseconds / 60_000:.1f} min"
-
-
-# --- Problems --------------------------------------------------------------------------------------------------------
-
-
-def problem_lines(problems: Iterable[Problem], style: Style) -> Iterator[str]:
-    """Each problem with its place, its code and what helps."""
-    for problem in problems:
-        where = problem.where
-        place = ""
-        if where is not None and (where.file or where.line):
-            parts = [where.file or "", str(where.line or ""), str(where.column or "")]
-            place = visible(":".join(part for part in parts if part)) + ": "
-        paint = style.warn if problem.severity is Severity.WARNING else style.bad
-        yield f"{place}{paint(problem.code)} {visible(problem.detail)}"
-        for hint in problem.hints:
-            yield f"    {visible(hint)}"
-        if problem.command:
-            yield f"    → {style.bold(visible(problem.command))}"
-
-
-def lint_lines(report: LintReport, style: Style) -> Iterator[str]:
-    yield from problem_lines(report.problems, style)
-    errors = sum(problem.severity is not Severity.WARNING for problem in report.problems)
-    warnings = len(report.problems) - errors
-    name = visible(report.file or "the document")
-    dialect = f", dialect {report.dialect}" if report.dialect in DIALECTS else ""
-    if errors or report.plan_id is None:
-        counted = f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}"
-        yield style.bad(f"{name}: {counted}{dialect}")
-    else:
-        with_warnings = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
-        steps = f"{report.steps} step{'s' * (report.steps != 1)}"
-        yield style.good(f"{name}: good") + f" ({steps}{with_warnings}{dialect}), {style.dim(report.plan_id)}"
 
 
 MANY_STEPS = 50

@@ -17,7 +17,8 @@ from ordain.core.report.statistics import (
     Statistics,
     Time,
 )
-from ordain.interfaces.view.run import Style, instant
+from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import bar, fitted, packed, padded, shares, visible
 
 ROWS_MAX = 8

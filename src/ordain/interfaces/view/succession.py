@@ -11,7 +11,7 @@ from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, StepId
 from ordain.core.report.succession import KeptStep, Successor
 from ordain.interfaces.view.diff import change_lines
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 _NAMED_MAX = 12

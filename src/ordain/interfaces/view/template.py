@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from ordain.core.report.template import TemplateLine, TemplateList, TemplateParameter
-from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 

@@ -11,7 +11,7 @@ import msgspec
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, argument_names
 from ordain.core.policy.assignment import RosterLine
-from ordain.interfaces.view.result import picked
+from ordain.interfaces.view.picked import picked
 
 
 class ParameterBrief(msgspec.Struct, frozen=True, kw_only=True):
