@@ -1,13 +1,12 @@
 """What passes through the door of a step: the tools that its agent is offered, and the answers to its calls.
 
-An agent's host speaks MCP, where names are short and plain. So each tool has a name there too, and only those that are
-offered have one: what has no name cannot be called by any.
+Each has a short and plain name for MCP; only those that are offered have one, and no other can be called.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -52,16 +51,11 @@ class CallAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def answer_texts(answer: CallAnswer) -> list[str]:
     """An answer as whoever called reads it."""
-    problem = answer.problem
-    said = [answer.text] if answer.text else []
-    return [*said, "\n".join(_problem_lines(problem))] if problem is not None else said
-
-
-def _problem_lines(problem: Problem) -> Iterator[str]:
-    yield f"{problem.code}: {problem.detail}"
-    yield from problem.hints
-    if problem.command is not None:
-        yield f"A person or a planner does that with: {problem.command}"
+    problem, said = answer.problem, [answer.text] if answer.text else []
+    if problem is not None:
+        way = [f"A person or a planner does that with: {problem.command}"] if problem.command is not None else []
+        said.append("\n".join([f"{problem.code}: {problem.detail}", *problem.hints, *way]))
+    return said
 
 
 CANNOT_TOOL = Offer(
@@ -122,9 +116,8 @@ _KINDS: Mapping[str, Mapping[str, Any]] = {
 def _schema(parameters: tuple[ToolParameter, ...]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for one in parameters:
-        kind = dict(_KINDS.get(one.kind, {"type": one.kind}))
-        choices = {"enum": list(one.choices)} if one.choices else {}
-        said = {"description": one.description} if one.description else {}
-        properties[one.name] = {**kind, **choices, **said}
+        said = {"enum": list(one.choices), "description": one.description}
+        kind = _KINDS.get(one.kind, {"type": one.kind})
+        properties[one.name] = {**kind, **{key: value for key, value in said.items() if value}}
     required = [one.name for one in parameters if one.required]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

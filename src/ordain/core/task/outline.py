@@ -1,9 +1,7 @@
-"""The outline of a workspace that a planner is given: names, git's state, the commands that build and check, and the
-heads of a few files.
+"""The outline of a workspace that a planner is given: names, git's state, build commands, heads of a few files.
 
-What is shown follows from the listing, the heads and the goal. Secrets are taken out before anything is cut, a name is
-one line whatever stands in it, and the whole is bounded, however large the workspace is. All of it was written by
-others: who shows it fences it in.
+Secrets are taken out before anything is cut, a name is one line whatever stands in it, and the whole is bounded. All of
+it was written by others: who shows it fences it in.
 """
 
 from __future__ import annotations
@@ -43,73 +41,25 @@ _MANIFESTS = (
     *("setup.py", "requirements.txt", "pom.xml", "build.gradle", "build.gradle.kts", "CMakeLists.txt", "Gemfile"),
     *("composer.json", "mix.exs", "deno.json", "Dockerfile"),
 )
-_LANGUAGES = {
-    "py": "Python",
-    "pyi": "Python",
-    "js": "JavaScript",
-    "mjs": "JavaScript",
-    "cjs": "JavaScript",
-    "jsx": "JavaScript",
-    "ts": "TypeScript",
-    "tsx": "TypeScript",
-    "go": "Go",
-    "rs": "Rust",
-    "java": "Java",
-    "kt": "Kotlin",
-    "c": "C",
-    "h": "C",
-    "cc": "C++",
-    "cpp": "C++",
-    "hpp": "C++",
-    "cs": "C#",
-    "rb": "Ruby",
-    "php": "PHP",
-    "swift": "Swift",
-    "scala": "Scala",
-    "ex": "Elixir",
-    "exs": "Elixir",
-    "sh": "Shell",
-    "sql": "SQL",
-    "html": "HTML",
-    "css": "CSS",
-    "vue": "Vue",
-    "svelte": "Svelte",
-    "md": "Markdown",
-    "rst": "reStructuredText",
-    "json": "JSON",
-    "yaml": "YAML",
-    "yml": "YAML",
-    "toml": "TOML",
-    "tf": "Terraform",
-    "lua": "Lua",
-    "dart": "Dart",
-}
+_LANGUAGES = dict(
+    (
+        *(("py", "Python"), ("pyi", "Python"), ("js", "JavaScript"), ("mjs", "JavaScript"), ("cjs", "JavaScript")),
+        *(("jsx", "JavaScript"), ("ts", "TypeScript"), ("tsx", "TypeScript"), ("go", "Go"), ("rs", "Rust")),
+        *(("java", "Java"), ("kt", "Kotlin"), ("c", "C"), ("h", "C"), ("cc", "C++"), ("cpp", "C++"), ("hpp", "C++")),
+        *(("cs", "C#"), ("rb", "Ruby"), ("php", "PHP"), ("swift", "Swift"), ("scala", "Scala"), ("ex", "Elixir")),
+        *(("exs", "Elixir"), ("sh", "Shell"), ("sql", "SQL"), ("html", "HTML"), ("css", "CSS"), ("vue", "Vue")),
+        *(("svelte", "Svelte"), ("md", "Markdown"), ("rst", "reStructuredText"), ("json", "JSON"), ("yaml", "YAML")),
+        *(("yml", "YAML"), ("toml", "TOML"), ("tf", "Terraform"), ("lua", "Lua"), ("dart", "Dart")),
+    )
+)
 _CHECKS = ("test", "tests", "check", "lint", "typecheck", "type-check", "build", "format", "fmt", "compile", "verify")
 """What scripts, targets and recipes that build or check are called."""
 _TARGET = compile_later(r"^([A-Za-z][\w-]*)[ \t]*:(?![=:])", re.MULTILINE)
 _PLAIN_NAME = compile_later(r"[\w.-]+", re.ASCII)
 _WORD = compile_later(r"\w{3,}")
-_STOP_WORDS = frozenset(
-    (
-        *(
-            "add",
-            "all",
-            "and",
-            "any",
-            "are",
-            "but",
-            "can",
-            "change",
-            "fix",
-            "for",
-            "from",
-            "has",
-            "into",
-            "its",
-            "make",
-        ),
-        *("new", "not", "one", "our", "remove", "that", "the", "then", "this", "update", "use", "when", "with"),
-    )
+_STOP_WORD = compile_later(
+    r"add|all|and|any|are|but|can|change|fix|for|from|has|into|its|make|new|not|one|our|remove|that|the|then|this|update"
+    r"|use|when|with"
 )
 
 
@@ -172,7 +122,8 @@ def _parts(listing: FileList, read: Read, goal: str) -> Iterator[_OutlinePart]:
     yield _OutlinePart("languages, by number of files", numbers)
     if listing.git is not None:
         yield _OutlinePart("git", "\n".join(_git(listing.git)))
-    manifests = _manifests(paths)
+    found = (path for path in paths if path.rpartition("/")[2] in _MANIFESTS and path.count("/") <= 2)
+    manifests = sorted(found, key=lambda path: (path.count("/"), path))[:_MANIFESTS_MAX]
     texts = {path: read(path, _MANIFEST_BYTES_MAX) for path in manifests}
     yield _OutlinePart("manifests", "\n".join(_shown(path) for path in manifests))
     commands = list(dict.fromkeys(_commands(texts, frozenset(paths))))[:_COMMANDS_MAX]
@@ -239,21 +190,17 @@ def _git(git: GitState) -> Iterator[str]:
         yield from (f"- {_shown(' '.join(subject.split()))}" for subject in git.subjects)
 
 
-def _manifests(paths: Sequence[str]) -> list[str]:
-    found = [path for path in paths if path.rpartition("/")[2] in _MANIFESTS and path.count("/") <= 2]
-    return sorted(found, key=lambda path: (path.count("/"), path))[:_MANIFESTS_MAX]
-
-
 def _matching(paths: Sequence[str], goal: str) -> list[str]:
     """The paths in which most words of the goal occur."""
-    words = [word for word in dict.fromkeys(_WORD.findall(goal.casefold())) if word not in _STOP_WORDS][:_WORDS_MAX]
+    words = [word for word in dict.fromkeys(_WORD.findall(goal.casefold())) if not _STOP_WORD.fullmatch(word)][
+        :_WORDS_MAX
+    ]
     stems = [word[:-1] if len(word) > 4 and word.endswith("s") else word for word in words]
     scored = []
     for path in paths:
         name = path.casefold()
-        score = sum(stem in name for stem in stems)
-        if score:
-            base = name.rpartition("/")[2]
+        base = name.rpartition("/")[2]
+        if score := sum(stem in name for stem in stems):
             scored.append((-score, -sum(stem in base for stem in stems), path.count("/"), path))
     return [path for *_, path in sorted(scored)[:MATCHES_MAX]]
 
@@ -275,22 +222,17 @@ def _commands(texts: Mapping[str, str], paths: frozenset[str]) -> Iterator[str]:
 def _commands_of(name: str, text: str, above: str, paths: frozenset[str]) -> Iterator[str]:
     match name:
         case "package.json":
-            scripts = _table(_json(text), "scripts")
             locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
             manager = next((one for lock, one in locks.items() if above + lock in paths), "npm")
-            for script in scripts:
-                if _is_check(script):
-                    yield f"{manager} run {script}"
+            scripts = _table(json.loads, text, "scripts")
+            yield from (f"{manager} run {script}" for script in scripts if _is_check(script))
         case "pyproject.toml":
-            tools = _table(_toml(text), "tool")
-            yield from ("pytest" for _ in range("pytest" in tools))
-            yield from ("ruff check ." for _ in range("ruff" in tools))
-            yield from ("mypy ." for _ in range("mypy" in tools))
-            yield from ("tox" for _ in range("tox" in tools))
-        case "Makefile":
-            yield from (f"make {target}" for target in _TARGET.findall(text) if _is_check(target))
-        case "justfile":
-            yield from (f"just {target}" for target in _TARGET.findall(text) if _is_check(target))
+            tools = _table(tomllib.loads, text, "tool")
+            commands = {"pytest": "pytest", "ruff": "ruff check .", "mypy": "mypy .", "tox": "tox"}
+            yield from (command for tool, command in commands.items() if tool in tools)
+        case "Makefile" | "justfile":
+            program = "make" if name == "Makefile" else "just"
+            yield from (f"{program} {target}" for target in _TARGET.findall(text) if _is_check(target))
         case _:
             yield from _PROGRAMS.get(name, ())
 
@@ -313,20 +255,10 @@ def _is_check(name: str) -> bool:
     return plain and any(part in _CHECKS for part in (name, *re.split(r"[:._-]", name)))
 
 
-def _json(text: str) -> Any:
+def _table(read: Callable[[str], Any], text: str, name: str) -> Mapping[str, Any]:
     try:
-        return json.loads(text)
+        tree = read(text)
     except (ValueError, RecursionError):
-        return None
-
-
-def _toml(text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _table(tree: Any, name: str) -> Mapping[str, Any]:
+        return {}
     found = tree.get(name) if isinstance(tree, dict) else None
     return found if isinstance(found, dict) else {}

@@ -1,9 +1,7 @@
 """Work items: a step's task as it is handed to whoever performs it.
 
-An item says everything that a worker needs and names the step that it comes from; it is the same whether the worker is
-a process on this machine or one that takes it from a queue. It is offered, claimed once, with a lease, and then it is
-completed or timed out, whichever is recorded first. That ends the attempt: what its worker says later is about one that
-is over, and another try is another item.
+An item is offered, claimed once, with a lease, and then completed or timed out, whichever is recorded first. That ends
+the attempt: what its worker says later is about one that is over, and another try is another item.
 """
 
 from __future__ import annotations
@@ -73,9 +71,6 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 # --- Form ------------------------------------------------------------------------------------------------------------
 # The form of a person's task: what they are shown of it, and what is kept of that as what they were told.
-#
-# Pure. A model's prompt says things that are not for people, such as how to end; one place has the words for both who
-# shows a form and who keeps it, so that they cannot differ.
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
