@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 
@@ -40,8 +41,7 @@ class Channel(StrEnum):
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who asked for something, and through which channel. Its bytes are part of what is signed: what has its default is
-    not written."""
+    """Who asked for something, and through which channel. What has its default is not written, so not signed."""
 
     name: str
     channel: Channel
@@ -56,8 +56,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def words(self) -> str:
-        """Who asked and through which channel. What a client calls itself is its own word, and quoted so that it cannot
-        say more than that."""
+        """The same in words. What a client calls itself is quoted, so that it cannot say more than that."""
         agent = f", calls itself {json.dumps(self.agent, ensure_ascii=False)}" if self.agent else ""
         return f"{self.name} ({self.channel.value}{agent})"
 
@@ -180,41 +179,33 @@ def action_kinds(plan: Plan) -> tuple[str, ...]:
 
 def pane_names(plan: Plan) -> tuple[str, ...]:
     """The panes a plan uses, by the names or numbers it gives them."""
-    found = set()
-    for step in all_steps(plan):
-        panes = [str(part.value) for part in parts(step.action, PaneName, inside=False)]
-        found.update(panes[-1:])
-    return tuple(sorted(found))
+    panes = ([str(part.value) for part in parts(one.action, PaneName, inside=False)] for one in all_steps(plan))
+    return tuple(sorted({named[-1] for named in panes if named}))
 
 
 def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
     """The first reason why this approval does not permit this plan here and now, or None when it does."""
-    again = f"ordain approve {short_id(plan_id(plan))}"
+    refused = partial(Problem, command=f"ordain approve {short_id(plan_id(plan))}")
     if approval.plan_id != plan_id(plan) or approval.action_kinds != action_kinds(plan):
-        return Problem(
-            code="E_PLAN_HASH_MISMATCH",
-            detail=f"The approval is for {short_id(approval.plan_id)}, not for {short_id(plan_id(plan))}.",
-            command=again,
-        )
+        detail = f"The approval is for {short_id(approval.plan_id)}, not for {short_id(plan_id(plan))}."
+        return refused(code="E_PLAN_HASH_MISMATCH", detail=detail)
     if approval.workspace != here.workspace:
-        return Problem(
+        return refused(
             code="E_PLAN_WORKSPACE",
             detail="The approval was given for another workspace, or this directory was replaced since.",
             hints=(f"Approved for {approval.workspace.path}; this is {here.workspace.path}.",),
-            command=again,
         )
     if late := _out_of_time(approval, here.now):
-        return Problem(code="E_APPROVAL_EXPIRED", detail=late, command=again)
+        return refused(code="E_APPROVAL_EXPIRED", detail=late)
     for pane in pane_names(plan):
         if approval.panes.get(pane) is None or approval.panes[pane] != here.panes.get(pane):
             what = "is not there any more" if pane not in here.panes else "is not the one it was when this was approved"
-            return Problem(code="E_PLAN_PANE_MISMATCH", detail=f"The pane `{pane}` {what}.", command=again)
+            return refused(code="E_PLAN_PANE_MISMATCH", detail=f"The pane `{pane}` {what}.")
     if approval.base.environment is None:
-        return Problem(
+        return refused(
             code="E_APPROVAL_UNSEALED",
             detail="The approval was given by an older version of Ordain, which did not seal the environment.",
             hints=("What runs would be up to the variables of whoever starts it. Look at the plan and approve again.",),
-            command=again,
         )
     differences = (*drift(approval.base, here.base), *here.misfits(approval.base.environment))
     if approval.continues != here.continues:
@@ -222,11 +213,10 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
     if approval.tier != here.tier:
         differences += (f"the trust tier was {approval.tier} and is {here.tier}",)
     if differences:
-        return Problem(
+        return refused(
             code="E_PLAN_STALE_BASE",
             detail=f"What the approval was given for has changed since: {differences[0]}.",
             hints=tuple(f"Also: {difference}." for difference in differences[1:]),
-            command=again,
         )
     return None
 
@@ -258,10 +248,6 @@ AGENT = "agent:"
 """What the name of an agent begins with among the definitions of a base."""
 
 
-def _defined(name: str) -> str:
-    return f"the agent `{name.removeprefix(AGENT)}`" if name.startswith(AGENT) else f"`{name}`"
-
-
 def _config_words(before: str, now: str) -> str:
     """How the configuration changed; the same digest, narrowed, is a file that says something else than was trusted."""
     if now == before + NARROWED:
@@ -274,12 +260,9 @@ def _config_words(before: str, now: str) -> str:
 def drift(before: Base, now: Base) -> Iterator[str]:
     """What of the world changed from one base to another, each in words."""
     if before.tools != now.tools or before.definitions != now.definitions:
-        names = sorted(
-            name
-            for name in before.definitions.keys() | now.definitions.keys()
-            if before.definitions.get(name) != now.definitions.get(name)
-        )
-        yield f"the definition of {', '.join(map(_defined, names)) or 'a tool'}"
+        names = {name for name, _ in before.definitions.items() ^ now.definitions.items()}
+        told = (f"`{name}`".replace(f"`{AGENT}", "the agent `") for name in sorted(names))
+        yield f"the definition of {', '.join(told) or 'a tool'}"
     if before.config != now.config:
         yield f"the configuration in force ({_config_words(before.config, now.config)})"
     yield from changed(before.operands, now.operands)

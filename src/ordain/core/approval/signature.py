@@ -73,11 +73,8 @@ def fingerprint(key: PublicKey) -> str:
 
 
 def statement(kind: str, value: Any) -> bytes:
-    """The bytes that are signed: a value and what kind of word it is (`approval`, `trust`, `approver`, `revocation`).
-
-    They are DSSE's pre-authentication encoding, as under a digest: what was signed as one kind can not be passed off as
-    another, nor one value as another.
-    """
+    """The bytes that are signed, as DSSE's pre-authentication encoding: a value and its kind of word (`approval`,
+    `trust` …), so that what was signed as one kind cannot be passed off as another."""
     return framed(f"application/vnd.ordain.{kind}.v1+json", canonical_bytes(value))
 
 

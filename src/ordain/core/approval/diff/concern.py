@@ -1,8 +1,7 @@
 """What an approver should read first in a changed plan: whatever lets it do more, check less or ask less.
 
 Computed from the plans and the tool registry, never from prose. Of the settings only those count that say who performs
-tasks; what else the configuration would say in place of an absent field is not known here, and its built-in value
-stands for it. Which way a field goes is in `direction`; what an action does, and to whom a task is given, is here.
+tasks; for what else a plan leaves open the built-in value stands. Which way a field goes is in `direction`.
 """
 
 from __future__ import annotations
@@ -124,8 +123,7 @@ class _PlanComparison:
         yield from self._agent(both)
 
     def _agent(self, both: Both) -> Iterator[Said]:
-        """That another one performs a task: because the step says so, or because its title makes it another kind of
-        work. Where only a plan names another one, that is said of the plan."""
+        """That another one performs a task, unless only a plan names another one: that is said of the plan."""
         old, new = both.old, both.new
         if not isinstance(old.action, Task) or not isinstance(new.action, Task):
             return
@@ -137,8 +135,7 @@ class _PlanComparison:
             yield "agent_changed", f"is given to {choice('agent', now.agent if now is not None else None)}{why}"
 
     def _reach(self, both: Both) -> Iterator[Said]:
-        """That the agent of a task may use more, because of what its step lists, or because a plan around it lists some
-        now. Where a plan that listed some lists others, that is said of the plan."""
+        """That the agent of a task may use more, unless only a plan lists others: that is said of the plan."""
         old, new = both.old.action, both.new.action
         if not isinstance(old, Task) or not isinstance(new, Task):
             return
@@ -148,7 +145,6 @@ class _PlanComparison:
             yield "tools_widened", f"may also use {listed(more)}"
 
     def _usable(self, task: Task, plans: Around) -> tuple[str, ...]:
-        """What a task may use; where nothing is listed that is not everything."""
         named = scope_of(task, plans)
         return named if named is not None else offered(task, plans, self._tools)
 
@@ -228,9 +224,7 @@ def _about(outer: str, step: Step, said: Iterable[Said]) -> Iterator[Concern]:
 
 
 def _checks(plan: Plan) -> Counter[bytes]:
-    return Counter(
-        canonical_bytes(strategy) for step in all_steps(plan) if (strategy := check_of_step(step)) is not None
-    )
+    return Counter(canonical_bytes(one) for step in all_steps(plan) if (one := check_of_step(step)) is not None)
 
 
 def _only_reads(action: Action, tools: Mapping[str, ToolDefinition]) -> bool:
@@ -243,51 +237,42 @@ def _without_who(action: Action) -> Action:
     return msgspec.structs.replace(action, agent=None, tools=None) if isinstance(action, Task) else action
 
 
+_VERBS = {
+    "command": ("runs a command", "ran a command"),
+    "write": ("writes `{}`", "wrote `{}`"),
+    "move": ("moves `{}`", "moved `{}`"),
+    "delete": ("deletes `{}`", "deleted `{}`"),
+    "request": ("sends `{}`", "sent `{}`"),
+    "call": ("calls `{}`", ""),
+}
+"""By the kind of an effect: what a step does, and what it did where its action does not say that better."""
+
+
 def _doing(effect: PlannedEffect) -> str:
-    match effect.kind:
-        case "command":
-            return "runs a command"
-        case "write":
-            return f"writes `{effect.target}`"
-        case "move":
-            return f"moves `{effect.target}`"
-        case "delete":
-            return f"deletes `{effect.target}`"
-        case "request":
-            return f"sends `{effect.target}`"
-        case "call":
-            return f"calls `{effect.target}`"
-        case _:
-            return f"does `{effect.tool}`" + (f" ({effect.target})" if effect.target else "")
-
-
-_DID = {"write": "wrote", "move": "moved", "delete": "deleted", "request": "sent"}
+    if effect.kind in _VERBS:
+        return _VERBS[effect.kind][0].format(effect.target)
+    return f"does `{effect.tool}`" + (f" ({effect.target})" if effect.target else "")
 
 
 def _did(step: Step, tools: Mapping[str, ToolDefinition]) -> str:
     if isinstance(step.action, CallTool):
         effect = next(effects_of(step, tools))
-        if effect.kind == "command":
-            return "ran a command"
-        if effect.kind in _DID:
-            return f"{_DID[effect.kind]} `{effect.target}`"
+        if did := _VERBS.get(effect.kind, ("", ""))[1]:
+            return did.format(effect.target)
     return about(step.action).did.format(step.action)
 
 
 def _loosened(old: Plan, new: Plan, steps: Pairing) -> Iterator[tuple[Step, Said]]:
-    """Steps that no longer wait for steps they waited for, though both are still there. What a removed step waited for
-    counts as waited for by those that waited for it."""
+    """Steps that no longer wait for steps they waited for, though both are still there."""
     before, now = waits_for(old), waits_for(new)
     if before == now:
         return
     names = {one.old.id: one.new.id for one in steps.pairs}
     order = ordering(now)
     for one in steps.pairs:
-        wanted = _surviving(before, one.old.id, names)
-        kept = set(now[one.new.id])
-        lost = [need for need in wanted if need not in kept and need != one.new.id]
-        lost = [need for need in lost if not order.before(need, one.new.id)]
-        if lost:
+        name = one.new.id
+        wanted = (need for need in _surviving(before, one.old.id, names) if need not in (name, *now[name]))
+        if lost := [need for need in wanted if not order.before(need, name)]:
             yield one.new, ("needs_removed", f"no longer waits for {listed(lost)}")
 
 

@@ -1,7 +1,6 @@
 """What changed between two plans, by step: fields with their old and new values, and what of it to read first.
 
-Everything that differs in the canonical form is named, so that nothing can change unseen: two plans have an empty
-difference exactly when they have one digest. Steps are told apart by `pairing`, dangers by `concern`.
+Two plans have an empty difference exactly when they have one digest, so that nothing can change unseen.
 """
 
 from __future__ import annotations

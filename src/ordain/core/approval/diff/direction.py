@@ -1,7 +1,6 @@
-"""Which way a change of a field goes. Each field of a step and of a plan has one direction, in two tables below.
+"""Which way a change of a field goes: what it loosens, and nothing where it only tightens or cannot matter.
 
-A direction says what the change loosens, and nothing where it only tightens or cannot matter. A field without one must
-be read by a person whenever it changes: nothing else is silent.
+Each field of a step and of a plan has one direction, in two tables below. A person must read a field without one.
 """
 
 from __future__ import annotations
@@ -107,6 +106,11 @@ def _limit(field: str, unsaid: int, kind: ConcernKind, say: Callable[[int | None
     return loosened
 
 
+def _timeout(words: str) -> Direction:
+    default = DEFAULTS.step_timeout_ms
+    return _limit("timeout_ms", default, "timeout_raised", lambda old, new: f"{words}: {_times(old, new)}")
+
+
 def _kept(field: str, kind: ConcernKind, words: str, *, by_plan: bool = False) -> Direction:
     """Fewer patterns are looser; `by_plan` where those of the plan count too."""
 
@@ -199,10 +203,9 @@ def policy_of(own: FailurePolicy | None, plan: Plan) -> StepPolicy:
     policy = own if own is not None else plan.on_failure
     if not isinstance(policy, Retry):
         return StepPolicy(None, policy)
-    if policy.then is not None:
-        return StepPolicy(policy, policy.then)
     of_plan = plan.on_failure
-    return StepPolicy(policy, (of_plan.then or Abort()) if isinstance(of_plan, Retry) else of_plan)
+    general = (of_plan.then or Abort()) if isinstance(of_plan, Retry) else of_plan
+    return StepPolicy(policy, policy.then or general)
 
 
 _STRICT: dict[type, int] = {Skip: 0, Continue: 1, type(None): 2, AskApproval: 2, Escalate: 3, Abort: 3}
@@ -219,23 +222,21 @@ def failure_changes(old: StepPolicy, new: StepPolicy) -> Iterator[Said]:
     if old.last == new.last or now == max(_STRICT.values()) or (before is not None and now > before):
         return
     match new.last:
+        case Skip() if isinstance(old.last, Skip):
+            yield "failure_changed", "warns in another way when it is skipped after a failure"
         case Skip():
-            if isinstance(old.last, Skip):
-                yield "failure_changed", "warns in another way when it is skipped after a failure"
-            else:
-                yield "failure_softened", "goes on after a failure as if it had been skipped"
+            yield "failure_softened", "goes on after a failure as if it had been skipped"
         case Continue():
             yield "failure_softened", "goes on after a failure with what does not depend on it"
         case Fallback(steps=steps, then=then):
-            known, before_then = set[str](), old.last
-            if isinstance(old.last, Fallback):
-                known, before_then = set(old.last.steps), old.last.then
-            if more := [name for name in steps if name not in known]:
+            was = old.last if isinstance(old.last, Fallback) else None
+            if more := [name for name in steps if was is None or name not in was.steps]:
                 yield "fallback_named", f"runs the fallback {listed(more)} after a failure"
-            elif not isinstance(old.last, Fallback) or old.last.steps != steps:
+            elif was is None or was.steps != steps:
                 yield "failure_changed", "runs other fallbacks, or in another order, after a failure"
-            if then is not None or isinstance(old.last, Fallback):
-                yield from failure_changes(StepPolicy(None, before_then), StepPolicy(None, then))
+            if then is not None or was is not None:
+                last = was.then if was is not None else old.last
+                yield from failure_changes(StepPolicy(None, last), StepPolicy(None, then))
         case Replan() | Recover():
             kind: ConcernKind = "failure_softened" if (before or 0) > 1 else "failure_changed"
             yield kind, "has a planner propose how to go on after a failure"
@@ -302,10 +303,10 @@ def _contract(old: Contract, new: Contract) -> Iterator[Said]:
 
 def _happened(both: Both) -> Iterator[Said]:
     """Without it a person is asked, as about any other step."""
-    if both.new.happened is not None:
-        new = "has a check in doubt that was not there, which is a command too"
-        changed = "has another check that says in doubt whether it happened; read it"
-        yield ("contract_changed", changed) if both.old.happened is not None else ("contract_new", new)
+    if both.new.happened is not None and both.old.happened is not None:
+        yield "contract_changed", "has another check that says in doubt whether it happened; read it"
+    elif both.new.happened is not None:
+        yield "contract_new", "has a check in doubt that was not there, which is a command too"
 
 
 def _needs(both: Both) -> Iterator[Said]:
@@ -366,8 +367,7 @@ _RANK = {False: 0, None: 1, True: 2}
 
 def _network(both: Both) -> Iterator[Said]:
     if _RANK[both.new.network] > _RANK[both.old.network]:
-        said = "may use the network" if both.new.network is True else "is no longer forbidden to use the network"
-        yield "network_allowed", said
+        yield "network_allowed", f"{'may' if both.new.network is True else 'is no longer forbidden to'} use the network"
 
 
 def _worktree(both: Both) -> Iterator[Said]:
@@ -396,9 +396,7 @@ STEP: Mapping[str, Direction] = {
     "writes": _writes,
     "inputs": _kept("inputs", "inputs_narrowed", "is no longer bound to"),
     "on_failure": _on_failure,
-    "timeout_ms": _limit(
-        "timeout_ms", DEFAULTS.step_timeout_ms, "timeout_raised", lambda *ms: f"may take longer: {_times(*ms)}"
-    ),
+    "timeout_ms": _timeout("may take longer"),
     "idempotent": _idempotent,
     "approval": _demanded("approval", "approval_dropped", "no longer asks for an approval of its own"),
     "budget": _budget,
@@ -463,9 +461,7 @@ PLAN: Mapping[str, Direction] = {
     "params": _parameters,
     "agent": _named("agent_changed", "agent", "gives its tasks to"),
     "model": _named("model_changed", "model", "uses"),
-    "timeout_ms": _limit(
-        "timeout_ms", DEFAULTS.step_timeout_ms, "timeout_raised", lambda *ms: f"lets a step take longer: {_times(*ms)}"
-    ),
+    "timeout_ms": _timeout("lets a step take longer"),
     "concurrency": _limit(
         "concurrency", DEFAULTS.concurrency, "concurrency_raised", lambda *most: _at_once("steps", *most)
     ),

@@ -1,8 +1,7 @@
-"""Which step of one plan is which step of another: the same by id, renamed, moved, new or gone.
+"""Which step of one plan is which step of another, and whether two plans do the same work.
 
-A step keeps its identity through its id. One whose id is new is the old one renamed where nothing but its id, its
-needs and its description differ, for in a document the id follows the title. Moved are as few steps as can be: those
-outside the longest run of steps that kept their order. Here is also whether two plans do the same work.
+A step whose id is new is an old one renamed where nothing but its id, its needs and its description differ, for in a
+document the id follows the title. Moved are those outside the longest run of steps that kept their order.
 """
 
 from __future__ import annotations
@@ -100,8 +99,7 @@ def _renamed(
         left[canonical_bytes(alike(old[position]))].append(position)
     found = {}
     for position in added:
-        candidates = left.get(canonical_bytes(alike(new[position])))
-        if candidates:
+        if candidates := left.get(canonical_bytes(alike(new[position]))):
             found[position] = candidates.popleft()
     return found
 
@@ -146,11 +144,10 @@ def _deeds(step: Step, scripts: Mapping[str, Script]) -> Iterator[tuple[Any, boo
     script = scripts.get(command.command) if command is not None else None
     if program is not None:
         script = argument_script(program.argv, scripts.get)
-    if script is None:
-        if nested_plan_of(step) is None:
-            yield canonical_bytes(step.action), False
-        return
-    yield from _commands(script, (command or program or Program(argv=())).env)
+    if script is not None:
+        yield from _commands(script, (command or program or Program(argv=())).env)
+    elif nested_plan_of(step) is None:
+        yield canonical_bytes(step.action), False
 
 
 def _commands(script: Script, env: Mapping[str, str]) -> Iterator[tuple[Any, bool]]:
