@@ -1,13 +1,11 @@
 """The guard: which calls of agents outside of a run are let through, and which need a plan.
 
-Pure, and the one place that says so: the gateway, the hooks of agents' hosts and reports all ask here. Deny wins: what
-policy denies no plan can do either. What policy asks about is guarded. Then `[guard] guarded` names what is guarded,
-and `open` what is not; any entry of `guarded` wins over `open` but `*`, which is whatever `open` does not name. Entries
-mean what they mean to policy (`core.policy`), doubt is on the strict side, and a tool that nobody knows is guarded
-unless `open` has its name: what is assumed of it opens nothing.
+The gateway, the hooks of agents' hosts and reports all ask here. Deny wins: what policy denies no plan can do either.
+What policy asks about is guarded. Any entry of `[guard] guarded` wins over `open` but `*`, which is all that `open`
+does not name. Doubt is on the strict side, and a tool that nobody knows is guarded unless `open` has its name.
 
-A guarded call is never made for whoever asked, not even where an approved plan has that very call: then whoever carries
-out the plan makes it, once.
+A guarded call is never made for the caller, not even where an approved plan has that very call: the plan's run makes
+it, once.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ordain.core.plan.model import Plan, Step, all_steps
 from ordain.core.plan.tool import COMMANDS, SHELL, ToolDefinition, tool_name, unbearable
 from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.policy.fact import CommandFact
-from ordain.core.policy.path_use import Subject, call_action, subject_of_call
+from ordain.core.policy.path_use import call_action, subject_of_call
 from ordain.core.policy.ruling import AllowList, Strict, quoted
 from ordain.core.policy.settings import Settings, reader_of_lines
 from ordain.core.text.limit import NAME_LENGTH_MAX
@@ -155,19 +153,16 @@ class Guard:
                 return _guarded(f"may be what `{where}` names{_listed(may_be_named)}")
         by_name, by_paths = self._open.vouching(subject)
         if by_name or by_paths:
-            return Judged(standing=CallStanding.OPEN, why=f"is open by {quoted(by_name or by_paths)}{_label(subject)}")
+            line = subject.line
+            runs = line is not None and any(one.fact is CommandFact.RUNS_WORKSPACE for one in line.findings)
+            why = f"is open by {quoted(by_name or by_paths)}{f' ({RUNS_WORKSPACE})' if runs else ''}"
+            return Judged(standing=CallStanding.OPEN, why=why)
         if call.definition is None:
             return _guarded(f"is guarded: {call.unknown}")
         if self._everything:
             why = "; ".join(("is guarded: nothing in `[guard] open` names it", *islice(self._open.nearly(subject), 3)))
             return Judged(standing=CallStanding.GUARDED, why=why, by_default=True)
         return Judged(standing=CallStanding.OPEN, why="is open: nothing guards it")
-
-
-def _label(subject: Subject) -> str:
-    """What to know of a command that is open."""
-    runs = subject.line is not None and any(one.fact is CommandFact.RUNS_WORKSPACE for one in subject.line.findings)
-    return f" ({RUNS_WORKSPACE})" if runs else ""
 
 
 RUNS_WORKSPACE = "runs code from the workspace, not contained at tier 0"
@@ -207,9 +202,8 @@ def same_step(call: Call, plan: Plan) -> StepId | None:
 def _callers(call: Call, plan: Plan) -> Iterator[tuple[Step, bool]]:
     asked = _canonical(call.args)
     for step in all_steps(plan):
-        command = command_of(step.action)
         action = step.action
-        if command is not None:
+        if (command := command_of(action)) is not None:
             env = {"env": command.env} if command.env else {}
             action = call_action(SHELL.name, {"command": command.command, **env})
         if isinstance(action, CallTool) and tool_name(action) == call.tool:
@@ -226,78 +220,70 @@ def _canonical(args: Mapping[str, Any]) -> bytes | None:
 # --- What is said ----------------------------------------------------------------------------------------------------
 
 
-def _name(call: Call) -> str:
-    """A tool's name, as long as names are: whoever calls may say anything."""
-    return call.tool[:NAME_LENGTH_MAX]
-
-
 def refusal_of(call: Call, judged: Judged, cover: Cover | None = None, same: Same | None = None) -> Problem:
     """Why a call is not made, and the way that leads to it; which code it has, `same` does not decide. Nothing of the
     arguments stands in it."""
+    name = f"`{_name(call)}`"
+    guarded, code = f"{name} {judged.why}", "E_TOOL_GUARDED" if cover is None else "E_TOOL_ARGS_NOT_APPROVED"
     if judged.standing is CallStanding.DENIED:
-        return Problem(
-            code="E_POLICY_DENIED",
-            detail=f"`{_name(call)}` {judged.why}.",
-            hints=("No plan can do it either; a person would have to change ordain.toml and trust it.",),
-        )
+        hint = "No plan can do it either; a person would have to change ordain.toml and trust it."
+        return Problem(code="E_POLICY_DENIED", detail=f"{guarded}.", hints=(hint,))
     if same is not None and not (cover is not None and cover.exact):
-        code = "E_TOOL_GUARDED" if cover is None else "E_TOOL_ARGS_NOT_APPROVED"
-        return _refusal_of_same(call, judged, same, code)
-    if cover is not None and not cover.exact:
+        detail, hint, command = _words_of_same(same)
+        return Problem(code=code, detail=f"{guarded}. {detail}", hints=(hint,), command=command)
+    if cover is None:
         return Problem(
-            code="E_TOOL_ARGS_NOT_APPROVED",
-            detail=f"A person approved `{_name(call)}` with other arguments, in `{cover.step}` of "
-            f"{short_id(cover.plan_id)}.",
+            code=code,
+            detail=f"{guarded}. It is only done by a plan that a person has approved.",
+            hints=("Propose a plan with this call, and have a person approve it. Do not do the same in another way.",),
+            command="ordain explain E_TOOL_GUARDED",
+        )
+    plan = short_id(cover.plan_id)
+    if not cover.exact:
+        return Problem(
+            code=code,
+            detail=f"A person approved {name} with other arguments, in `{cover.step}` of {plan}.",
             hints=(
                 "What was approved is carried out as it was approved, and nothing else is.",
                 "For this call, propose a plan of its own, or a revision of that one.",
             ),
-            command=f"ordain show {short_id(cover.plan_id)}",
+            command=f"ordain show {plan}",
         )
-    if cover is not None:
-        doing = "is being carried out" if cover.running else "is approved"
-        return Problem(
-            code="E_TOOL_GUARDED",
-            detail=f"`{_name(call)}` {judged.why}; `{cover.step}` of {short_id(cover.plan_id)}, which {doing}, is this "
-            "very call, and Ordain makes it, once.",
-            hints=("Do not make it yourself: start the plan with `plan_commit`, and ask `plan_status` how it went.",),
-            command=f"ordain show {short_id(cover.plan_id)}",
-        )
+    doing = "is being carried out" if cover.running else "is approved"
     return Problem(
         code="E_TOOL_GUARDED",
-        detail=f"`{_name(call)}` {judged.why}. It is only done by a plan that a person has approved.",
-        hints=("Propose a plan with this call, and have a person approve it. Do not do the same in another way.",),
-        command="ordain explain E_TOOL_GUARDED",
+        detail=f"{guarded}; `{cover.step}` of {plan}, which {doing}, is this very call, and Ordain makes it, once.",
+        hints=("Do not make it yourself: start the plan with `plan_commit`, and ask `plan_status` how it went.",),
+        command=f"ordain show {plan}",
     )
 
 
-def _refusal_of_same(call: Call, judged: Judged, same: Same, code: str) -> Problem:
-    step = f"`{same.step}` of {short_id(same.plan_id)}"
+def _words_of_same(same: Same) -> tuple[str, str, str]:
+    """What is said of a plan that has the call, what to do, and the command."""
+    plan = short_id(same.plan_id)
     if same.run_id is None:
-        return Problem(
-            code=code,
-            detail=f"`{_name(call)}` {judged.why}. {step} is this very call, and waits for a person to approve it.",
-            hints=("Do not propose it again: ask them to approve that plan, and `plan_status` whether they did.",),
-            command=f"ordain approve {short_id(same.plan_id)}",
-        )
+        detail = f"`{same.step}` of {plan} is this very call, and waits for a person to approve it."
+        hint = "Do not propose it again: ask them to approve that plan, and `plan_status` whether they did."
+        return detail, hint, f"ordain approve {plan}"
     ending = "and it passed" if same.passed else "and it did not pass"
-    return Problem(
-        code=code,
-        detail=f"`{_name(call)}` {judged.why}. {same.run_id} made this very call at {same.when}, {step}, {ending}.",
-        hints=("It is not made again unless a person approves that: propose it only if it is to be done once more.",),
-        command=f"ordain show {same.run_id}",
-    )
+    detail = f"{same.run_id} made this very call at {same.when}, `{same.step}` of {plan}, {ending}."
+    hint = "It is not made again unless a person approves that: propose it only if it is to be done once more."
+    return detail, hint, f"ordain show {same.run_id}"
+
+
+def _name(call: Call) -> str:
+    """A tool's name, as long as names are: a caller may say anything."""
+    return call.tool[:NAME_LENGTH_MAX]
 
 
 def proposal_of(call: Call) -> dict[str, Any]:
     """The arguments of `plan_propose` for a plan of this one call; its contract is for whoever proposes it to write."""
     tool, _, operation = call.tool.partition(":")
-    step: dict[str, Any]
     command = command_of(call_action(call.tool, call.args)) if not unbearable(call.args) else None
     if command is not None:
         shown = _plain(command.command)
         title = f"Run {shown}" if shown.strip(CUT) else "Run a command"
-        step = {"run": command.command, **({"env": command.env} if command.env else {})}
+        step: dict[str, Any] = {"run": command.command, **({"env": command.env} if command.env else {})}
     else:
         title = f"{_name(call)} {_telling(call.args)}".rstrip()
         step = {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
@@ -325,17 +311,10 @@ def _telling(args: Mapping[str, Any]) -> str:
 
 
 def _words(value: Any) -> str:
-    match value:
-        case bool():
-            return ""
-        case str():
-            return value
-        case int() if abs(value) < _NUMBER_MAX:
-            return str(value)
-        case list() | tuple():
-            return ", ".join(filter(None, map(_words, value[:3])))
-        case _:
-            return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_words, value[:3])))
+    small = type(value) is int and abs(value) < _NUMBER_MAX
+    return str(value) if small or isinstance(value, str) else ""
 
 
 def _plain(text: str) -> str:

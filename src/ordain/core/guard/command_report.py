@@ -1,14 +1,13 @@
 """Commands that were seen, by program; and the narrowest rule that would have covered those of one.
 
-A rule is suggested only for commands with a strict reading that raise no alarm. It names the program, the subcommand
-and exactly the arguments that were seen, so that it opens little else; a person judges it like every other suggestion.
+A rule is suggested only for commands with a strict reading that raise no alarm, and names exactly the arguments seen.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -63,10 +62,10 @@ def commands_seen(
     ordered = sorted(groups.items(), key=lambda found: (-_calls(found[1]), found[0]))
     programs = tuple(_program(title, lines) for title, lines in ordered)
     reading = [line for _, lines in ordered for line in lines if line.facts.risk is Risk.READS]
-    suggestions = [*_reads(reading, sum(one.count for one in made))] if SHELL_READS not in opened else []
-    for title, lines in ordered:
-        if title != _UNREAD and (found := _rule(title, lines, opened)) is not None:
-            suggestions.append(found)
+    rules = (_rule(title, lines, opened) for title, lines in ordered if title != _UNREAD)
+    suggestions = [one for one in rules if one is not None]
+    if reading and SHELL_READS not in opened:
+        suggestions.insert(0, _reads(reading, sum(one.count for one in made)))
     return programs, tuple(suggestions)
 
 
@@ -95,12 +94,9 @@ def _program(title: str, lines: Sequence[_SeenLine]) -> ProgramSeen:
     )
 
 
-def _reads(lines: Sequence[_SeenLine], of: int) -> Iterator[Suggestion]:
-    if lines:
-        why = "These only read, by a strict reading; so does whatever else this opens."
-        yield Suggestion(
-            kind="open", tool=SHELL.name, entry=SHELL_READS, toml="", lets_through=_calls(lines), of=of, why=why
-        )
+def _reads(lines: Sequence[_SeenLine], of: int) -> Suggestion:
+    why, through = "These only read, by a strict reading; so does whatever else this opens.", _calls(lines)
+    return Suggestion(kind="open", tool=SHELL.name, entry=SHELL_READS, toml="", lets_through=through, of=of, why=why)
 
 
 def _rule(title: str, lines: Sequence[_SeenLine], opened: Sequence[str]) -> Suggestion | None:
@@ -111,13 +107,14 @@ def _rule(title: str, lines: Sequence[_SeenLine], opened: Sequence[str]) -> Sugg
         return None
     program, _, subcommand = title.partition(" ")
     through = tuple(sorted({word for line in can for word in line.command.through}))
-    where: dict[str, str | tuple[str, ...]] = {"program": program, "arguments": tuple(arguments)}
-    if subcommand:
-        where["subcommand"] = subcommand
-    if through:
-        where["through"] = through
-    rule = CallRule(tools=(SHELL.name,), where=where)
-    covered = [line for line in can if _covers(rule, line)]
+    said = {"program": program, "arguments": tuple(arguments), "subcommand": subcommand, "through": through}
+    where = {key: value for key, value in said.items() if value}
+    conditions = ArgumentConditions(CallRule(tools=(SHELL.name,), where=where))
+    covered = [
+        line
+        for line in can
+        if all(one.only_reads or conditions.vouched_command(one) for one in line.facts.strict or ())
+    ]
     if not covered:
         return None
     name = f"seen-{re.sub(r'[^A-Za-z0-9]+', '-', title).strip('-').lower()}"
@@ -143,12 +140,6 @@ def _rule(title: str, lines: Sequence[_SeenLine], opened: Sequence[str]) -> Sugg
 
 
 def _openable(line: _SeenLine) -> bool:
-    strict = line.facts.strict
-    if strict is None or any("*" in word for word in (*line.command.arguments, *line.command.through)):
-        return False
-    return all(CommandFact.UNKNOWN not in one.facts for one in strict)
-
-
-def _covers(rule: CallRule, line: _SeenLine) -> bool:
-    conditions = ArgumentConditions(rule)
-    return all(one.only_reads or conditions.vouched_command(one) for one in line.facts.strict or ())
+    words = (*line.command.arguments, *line.command.through)
+    known = all(CommandFact.UNKNOWN not in one.facts for one in line.facts.strict or ())
+    return line.facts.strict is not None and known and not any("*" in word for word in words)

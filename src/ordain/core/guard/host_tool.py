@@ -1,8 +1,7 @@
 """The tools that Claude Code has of its own, and those of its MCP servers, in the words of our rules.
 
-Pure. A command is the tool `shell` as a whole: nobody judges it by its text. What works on files of the workspace is
-the tool of ours that does the same, with the path as the workspace has it; what only arranges the agent's own work does
-nothing to the world and counts as `reads`. What is not known here has no definition, and so is guarded.
+A command is the tool `shell` as a whole. What works on files of the workspace is the tool of ours that does the same;
+what only arranges the agent's own work counts as `reads`. What is not known has no definition, and so is guarded.
 """
 
 from __future__ import annotations
@@ -92,8 +91,8 @@ def found_at(
     control: Sequence[str] = (),
 ) -> FoundPath:
     """What is known of an absolute path, where it `real`ly leads and as it was `named`, to the workspace in `root`.
-    `states` are where we keep what we know, `plans` where the host keeps its notes of plans, `control` the patterns of
-    control files that the settings add."""
+    `states` are our state directories, `plans` where the host notes plans, `control` what the settings add to control
+    files."""
     inside = tuple(dict.fromkeys(one for path in (real, named) if (one := _beneath(path, root)) is not None))
     leads_out = _beneath(real, root) is None
     found = FoundPath((), through=_beneath(named, root)) if leads_out else FoundPath(inside)
@@ -131,11 +130,17 @@ _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def readings(path: str) -> tuple[str, ...]:
-    """What hosts may take a path for, as it is written first: with or without blanks and quotes around it, as an
-    address, with escapes resolved, with the separators of Windows, in either form of composed letters. One that begins
-    with `~` is meant from a home; where `~name` may be a name like any other, `./` stands before it."""
+    """What hosts may take a path for, as it is written first: without blanks and quotes around it, as an address, with
+    escapes resolved, with the separators of Windows, in either form of composed letters. One that begins with `~` is
+    meant from a home; where `~name` may be a name like any other, `./` stands before it."""
+    changes: tuple[Callable[[str], str], ...] = (
+        lambda one: one.strip().strip(_QUOTES).strip(),
+        lambda one: _FILE_URL.sub("", one),
+        lambda one: _ESCAPES.sub(lambda at: bytes.fromhex(at[0].replace("%", "")).decode("utf-8", "replace"), one),
+        lambda one: one.replace("\\", "/"),
+    )
     found = {path: None}
-    for change in (_unquoted, lambda one: _FILE_URL.sub("", one), _unescaped, lambda one: one.replace("\\", "/")):
+    for change in changes:
         found |= dict.fromkeys(map(change, list(found)))
     for form in ("NFC", "NFD") if not path.isascii() or "%" in path else ():
         found |= dict.fromkeys(unicodedata.normalize(form, one) for one in list(found))
@@ -143,14 +148,6 @@ def readings(path: str) -> tuple[str, ...]:
     found |= dict.fromkeys(f"./{one}" for one in tilde)
     found |= dict.fromkeys(f".{one[2:]}" for one in tilde if one[1:2] in ("+", "-"))
     return tuple(one for one in found if one and "\0" not in one)
-
-
-def _unquoted(path: str) -> str:
-    return path.strip().strip(_QUOTES).strip()
-
-
-def _unescaped(path: str) -> str:
-    return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), path)
 
 
 def _beneath(path: str, root: str) -> str | None:
@@ -172,9 +169,8 @@ def mangled(name: str) -> str:
 def host_calls(
     tool: str, args: Mapping[str, Any], server: str | None, settings: Settings, own: Collection[str], locate: Locate
 ) -> tuple[Call, ...]:
-    """The calls that a call of Claude Code is to the rules; several where a path goes by several names, and then the
-    strictest judgement holds. None for what one of our `own` servers offers, which judges it itself. `server` is the
-    server's name, where the host tells it."""
+    """The calls that a call of Claude Code is to the rules; of several the strictest judgement holds. None for what one
+    of our `own` servers offers, which judges it itself. `server` is the server's name, where the host tells it."""
     if tool.startswith(_SERVERS):
         return _of_server(tool, args, server, settings, own)
     if tool == "Bash":
@@ -192,12 +188,8 @@ def host_calls(
 def our_name(tool: str) -> tuple[str, bool]:
     """What the rules call a tool of Claude Code that is one of ours to them, and whether its own name still means what
     it does outside of the workspace; empty where it goes by its own name."""
-    if tool == "Bash":
-        return SHELL.name, False
-    if tool in _ON_FILES:
-        ours = _ON_FILES[tool].tool
-        return ours, DEFINITIONS[ours].effect is not EffectClass.READS
-    return "", True
+    ours = SHELL.name if tool == "Bash" else _ON_FILES[tool].tool if tool in _ON_FILES else ""
+    return ours, tool != "Bash" and (not ours or DEFINITIONS[ours].effect is not EffectClass.READS)
 
 
 def idle(call: Call) -> bool:
@@ -273,16 +265,9 @@ def _of_server(
 
 
 def _operation(server: str, operation: str, args: Mapping[str, Any], settings: Settings) -> Call:
-    effect = settings.sources[server].effects.get(operation, EffectClass.OPAQUE)
-    named = operation_name(server, operation)
-    definition = ToolDefinition(
-        name=named,
-        description=f"The operation {operation}.",
-        effect=effect,
-        destructive=effect is not EffectClass.READS,
-        schema={},
-    )
-    return Call(tool=named, args=args, definition=definition)
+    said = {"name": operation, "annotations": None}
+    definition = listed_definition(server, settings.sources[server], said)
+    return Call(tool=definition.name, args=args, definition=definition)
 
 
 def _belongs(tool: str, name: str, server: str | None) -> str | None:
@@ -306,10 +291,8 @@ def _operations(server: str, settings: Settings) -> Iterator[str]:
 
 
 # --- Listed tool -----------------------------------------------------------------------------------------------------
-# What a server lists of itself, and the definition that is made of it: the same for plans and for the gateway.
-#
-# Nothing that a server says about effects is believed unless the configuration says so, and what the configuration
-# says of an operation wins over everything.
+# The definition that is made of what a server lists of itself. Nothing that it says about effects is believed unless
+# the configuration says so, which wins over everything.
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
@@ -340,11 +323,6 @@ def _effect(source: ToolSource, name: str, annotations: Any) -> tuple[EffectClas
     hints = annotations if source.trust_annotations and isinstance(annotations, Mapping) else {}
     reads = hints.get("readOnlyHint") is True
     destructive = not reads and hints.get("destructiveHint") is not False
-    effect = EffectClass.OPAQUE
-    if reads:
-        effect = EffectClass.READS
-    elif hints.get("idempotentHint") is True:
-        effect = EffectClass.REPEATABLE
-    if name in source.effects:
-        effect = source.effects[name]
+    hinted = EffectClass.REPEATABLE if hints.get("idempotentHint") is True else EffectClass.OPAQUE
+    effect = source.effects.get(name, EffectClass.READS if reads else hinted)
     return effect, destructive and effect is not EffectClass.READS

@@ -1,7 +1,6 @@
 """What was seen of guarded calls, added up by tool and by agent: who called what without a plan, what rules would open.
 
-Fed one sighting at a time, so that a long log needs no more memory than a short one. Agents choose the names; beyond a
-bound they are counted together. What was noted is judged by the rules of today.
+Agents choose the names; beyond a bound they are counted together. What was noted is judged by the rules of today.
 """
 
 from __future__ import annotations
@@ -129,13 +128,8 @@ class _ToolCount:
 
     def counts(self) -> dict[str, Any]:
         """What is told of tools and agents alike."""
-        return {
-            "calls": self.calls,
-            "refused": self.refused,
-            "sessions": len(self.sessions),
-            "first": self.first,
-            "last": self.last,
-        }
+        told = {name: getattr(self, name) for name in ("calls", "refused", "first", "last")}
+        return {**told, "sessions": len(self.sessions)}
 
 
 class SightingReport:
@@ -170,7 +164,7 @@ class SightingReport:
         our own tools, and `effects` what the settings say of others; `understand` reads command lines."""
         tools = sorted(self._tools.items(), key=lambda found: (-found[1].calls, found[0]))
         agents = sorted(self._agents.items(), key=lambda found: (-found[1].calls, found[0]))
-        today = {name: _today(name, seen, guard, known, effects) for name, seen in tools}
+        today = {name: _today(name, seen, guard, _definition(name, seen, known, effects)) for name, seen in tools}
         found = [suggested(name, one, opened) for name, one in today.items() if name != REST and one.left]
         left = [made for name, one in today.items() if name in COMMANDS for made in one.left]
         programs, of_commands = commands_seen(left, understand, opened)
@@ -200,11 +194,11 @@ def _tool(name: str, seen: _ToolCount, today: Today, in_plans: Mapping[str, int]
     said: Counter[str] = Counter()
     for (about, _, _), count in seen.abouts.items():
         said[about] += count
-    definition = today.definition
+    known = today.definition
     return ToolSeen(
         tool=name,
-        effect=definition.effect.value if definition is not None else seen.effect,
-        destructive=definition.destructive if definition is not None else seen.destructive,
+        effect=known.effect.value if known is not None else seen.effect,
+        destructive=known.destructive if known is not None else seen.destructive,
         codes=dict(seen.codes.most_common()),
         agents=dict(seen.others.most_common()),
         open_now=today.open_now,
@@ -218,14 +212,7 @@ def _bounded(name: str, known: Mapping[str, Any]) -> str:
     return name if name in known or len(known) < NAMES_MAX else REST
 
 
-def _today(
-    name: str,
-    seen: _ToolCount,
-    guard: Guard,
-    known: Mapping[str, ToolDefinition],
-    effects: Mapping[str, EffectClass],
-) -> Today:
-    definition = _definition(name, seen, known, effects)
+def _today(name: str, seen: _ToolCount, guard: Guard, definition: ToolDefinition | None) -> Today:
     left, open_now = [], 0
     for (about, kept, refused), count in seen.abouts.items():
         args, whole = beginning(about)

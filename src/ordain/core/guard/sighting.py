@@ -1,7 +1,6 @@
-"""A guarded call that somebody was seen to make, or would have made: what reports are made of.
+"""A guarded call that somebody was seen to make: what reports are made of.
 
-Sightings are notes for people who tune rules, and no evidence: they are kept beside the ledger and not in its chain.
-What was refused is in the ledger as well (`request_refused`).
+Sightings are notes for people who tune rules, and no evidence: they are kept beside the ledger, not in its chain.
 """
 
 from __future__ import annotations

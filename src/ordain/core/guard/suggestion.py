@@ -1,8 +1,7 @@
 """What rules would open of what was seen, as lines for ordain.toml; and where none would, why.
 
-A draft for a person to read, one for each tool. Nothing is suggested to be opened that is destructive, denied, opaque
-or a command, that nobody knows, or that is never open. It is as narrow as what was seen: paths before tools, calls
-with an argument in common before all calls. Where a tool only sounds as if it reads, a person must judge.
+A draft for a person to read, one for each tool, as narrow as what was seen. Nothing is suggested to be opened that is
+destructive, denied, opaque or a command, that nobody knows, or that is never open.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -162,15 +161,8 @@ def _of_paths(name: str, tool: ToolDefinition, calls: Sequence[Made], of: int) -
     text = next(iter(paths)) if len(paths) == 1 else "/".join([*common, "**"])
     if not paths or text == "**" or pattern_fault(text) is not None:
         return None
-    return Suggestion(
-        kind="path",
-        tool=name,
-        entry=f"{PATH}{text}",
-        toml="",
-        lets_through=through,
-        of=of,
-        why="This opens what file tools do there that is not destructive, whatever is written.",
-    )
+    why = "This opens what file tools do there that is not destructive, whatever is written."
+    return Suggestion(kind="path", tool=name, entry=f"{PATH}{text}", toml="", lets_through=through, of=of, why=why)
 
 
 def _plain(path: str) -> bool:
@@ -181,11 +173,11 @@ def _plain(path: str) -> bool:
 def _narrow(name: str, calls: Sequence[Made], of: int) -> Suggestion | None:
     """A rule for the calls that have one argument in common, where those are many."""
     whole = [one for one in calls if one.whole and all(isinstance(value, _SINGLE) for value in one.args.values())]
-    (key, wanted), count = _commonest((one.args, one.count) for one in whole)
-    alike = [one.args for one in whole if _like(one.args.get(key), wanted)]
-    others = [one.args for one in whole if not _like(one.args.get(key), wanted)]
-    if not _enough(count, of):
+    (key, wanted), count = _commonest(whole)
+    if count < _least(of):
         return None
+    alike = [one.args for one in whole if wanted in _likes(one.args.get(key))]
+    others = [one.args for one in whole if wanted not in _likes(one.args.get(key))]
     besides = sorted({name for args in alike for name in args} - {key})
     rule = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
     return Suggestion(
@@ -205,34 +197,29 @@ def _narrow(name: str, calls: Sequence[Made], of: int) -> Suggestion | None:
 
 def _in_common(calls: Sequence[Made], of: int) -> str:
     """What a rule could be about, as a sentence; empty where calls have too little in common."""
-    (key, wanted), count = _commonest((one.args, one.count) for one in calls)
-    return f" {count} of {of} calls have `{key}` like `{wanted}`." if _enough(count, of) else ""
+    (key, wanted), count = _commonest(calls)
+    return f" {count} of {of} calls have `{key}` like `{wanted}`." if count >= _least(of) else ""
 
 
-def _enough(count: int, of: int) -> bool:
-    return count >= max(OFTEN_CALLS, SHARE * of)
+def _least(of: int) -> float:
+    return max(OFTEN_CALLS, SHARE * of)
 
 
-def _commonest(calls: Iterable[tuple[Mapping[str, Any], int]]) -> tuple[tuple[str, str], int]:
+def _commonest(calls: Sequence[Made]) -> tuple[tuple[str, str], int]:
     """The argument and the value that most calls have; or the end of an address, where still more have that."""
     values: Counter[tuple[str, str]] = Counter()
-    for args, count in calls:
-        for key, value in args.items():
-            if isinstance(value, str):
-                values.update(dict.fromkeys(((key, like) for like in _likes(value)), count))
+    for one in calls:
+        for key, value in one.args.items():
+            values.update(dict.fromkeys(((key, like) for like in _likes(value)), one.count))
     return values.most_common(1)[0] if values else (("", ""), 0)
 
 
-def _likes(value: str) -> Iterator[str]:
-    """What a value is like: itself, and where it is an address all of that place."""
-    if value and len(value) <= _VALUE_MAX and "*" not in value:
+def _likes(value: Any) -> Iterator[str]:
+    """What a value is like: itself, and where it is an address all of that place; nothing where it is no short text."""
+    if isinstance(value, str) and value and len(value) <= _VALUE_MAX and "*" not in value:
         yield value
         if found := _ADDRESS.fullmatch(value):
             yield f"*{found[1]}"
-
-
-def _like(value: Any, wanted: str) -> bool:
-    return isinstance(value, str) and wanted in _likes(value)
 
 
 # --- As lines --------------------------------------------------------------------------------------------------------
