@@ -268,7 +268,7 @@ _HOMES: dict[str, str] = {
     "ordain.interfaces.view.text": "bar cells condition_words packed shares visible",
     "ordain.planner.agent_planner": "answer_in",
     "ordain.planner.brief": "Answered bare opening",
-    "ordain.planner.loop": "AgentBegun DraftEnd draft",
+    "ordain.planner.loop": "AgentBegun DraftEnd",
     "ordain.planner.outcome": "PlanRequest Planned notices_of problems_of",
     "ordain.planner.planner": "Planner in_place",
     "ordain.planner.replan": "ReplanRequest Replanner",

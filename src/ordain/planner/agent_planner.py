@@ -8,8 +8,8 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,11 +22,9 @@ from ordain.core.run.step_event import Usage
 from ordain.core.task.offer import CallAnswer, Offer
 from ordain.core.task.work_item import WorkItem
 from ordain.core.text.problem import Problem, refuse
-from ordain.core.text.schema import Matches
 from ordain.engine.dialogue import Perform, checked
 from ordain.engine.perform.effects import how_it_ended
-from ordain.planner.loop import CALLS_MAX, FINAL, NUDGES_MAX, AgentBegun, Drafted, DraftEnd, FinalCalls, TellPlanner
-from ordain.planner.rounds import Rounds
+from ordain.planner.loop import CALLS_MAX, FINAL, NUDGES_MAX, AgentBegun, Drafted, DraftEnd, FinalCalls, PlannerSetup
 from ordain.ports.agent import Said
 from ordain.ports.model import ModelUsage, ToolSpec, ToolUse
 from ordain.ports.process import Command, Finished, Shell
@@ -84,14 +82,6 @@ class PlannerDoor:
         return CallAnswer(problem=Problem(code="E_DOOR_TOKEN", detail="This is not the token of this planning."))
 
 
-class UsageMeter(Protocol):
-    """What a planning may use."""
-
-    def add(self, usage: ModelUsage) -> bool:
-        """Count what was used; whether more may be."""
-        ...
-
-
 class PlanningAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Who plans, and how it is held."""
 
@@ -134,20 +124,11 @@ def planning_agent(here: Surroundings, name: str, seconds: float | None, *, unen
 
 
 async def draft_by_agent(
-    here: Surroundings,
-    who: PlanningAgent,
-    *,
-    told: str,
-    specs: Sequence[ToolSpec],
-    read: Perform,
-    rounds: Rounds,
-    matches: Matches,
-    tell: TellPlanner,
-    meter: UsageMeter,
-    asked: int = 0,
+    here: Surroundings, who: PlanningAgent, setup: PlannerSetup, told: str, count: Callable[[ModelUsage], bool]
 ) -> Drafted:
     """Have an agent plan. It is started anew for what its last words lacked; what it calls it mends without that.
-    Raises Refused where it ends badly before it handed in anything."""
+    `count` says whether more may be used. Raises Refused where it ends badly before it handed in anything."""
+    specs, read, rounds, matches, tell, asked = setup
     final = FinalCalls(rounds, 3 - asked, tell)
     handing_in = checked(FINAL, final.perform, matches)
     usage, starts, calls, nudges, more = ModelUsage(), 0, 0, 0, ""
@@ -160,8 +141,9 @@ async def draft_by_agent(
         tell(AgentBegun(name=who.words, number=starts + 1, held=who.tier > 0))
         finished, said = await _started(here, who, told, more, door)
         starts, calls = starts + 1, calls + door.calls
-        used = _usage(sound_usage(said.used) or read_usage(finished.reported)[0])
-        usage, more_left = usage.plus(used), meter.add(used)
+        told_used = sound_usage(said.used) or read_usage(finished.reported)[0] or Usage()
+        used = ModelUsage(input=told_used.tokens or 0, cost_usd=told_used.cost_usd)
+        usage, more_left = usage.plus(used), count(used)
         if final.end is not None:
             return drafted(final.end, final.reason)
         words = said.text[-WORDS_BYTES_MAX:].decode("utf-8", "replace").strip()
@@ -244,18 +226,15 @@ async def _started(
             directory=invocation.directory,
             found_outside=True,
         )
-        finished = await _until_handed_in(_shell(here, who.tier), command, door)
+        box = ports.sandbox if who.tier else None
+        shell = box.shell(sandbox_limits(settings)) if box is not None else ports.shell
+        finished = await _until_handed_in(shell, command, door)
         return finished, invocation.read(finished)
 
 
 async def _covered(here: Surroundings) -> tuple[str, ...]:
     """What of the workspace no planner is to read, whatever it reads with."""
     return await asyncio.to_thread(here.ports.workspace.secret_places, here.snapshot.settings.secret_files)
-
-
-def _shell(here: Surroundings, tier: int) -> Shell:
-    sandbox = here.ports.sandbox
-    return sandbox.shell(sandbox_limits(here.snapshot.settings)) if tier and sandbox is not None else here.ports.shell
 
 
 async def _until_handed_in(shell: Shell, command: Command, door: PlannerDoor) -> Finished:
@@ -277,13 +256,11 @@ async def _until_handed_in(shell: Shell, command: Command, door: PlannerDoor) ->
 async def _called(here: Surroundings, who: PlanningAgent, item: WorkItem) -> tuple[Finished, Said]:
     """What a function of this program gives. A thread cannot be ended, so its time is not limited."""
     result = await here.ports.agents.call(who.agent, item)
-    value = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
-    text = value.encode("utf-8", "replace")
-    if result.error == AGENT_CANNOT:
-        text = json.dumps({"reason": result.detail}).encode()
-    failed = result.error is not None and result.error != AGENT_CANNOT
+    value = {"reason": result.detail} if result.error == AGENT_CANNOT else result.value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    error = result.detail if result.error not in (None, AGENT_CANNOT) else None
     return Finished(duration_ms=0, exit_code=0), Said(
-        text=text, used=result.used, error=result.detail if failed else None
+        text=text.encode("utf-8", "replace"), used=result.used, error=error
     )
 
 
@@ -303,7 +280,3 @@ def _item(who: PlanningAgent, prompt: str, tools: tuple[str, ...]) -> WorkItem:
         task=prompt,
         prompt=prompt,
     )
-
-
-def _usage(used: Usage | None) -> ModelUsage:
-    return ModelUsage(input=used.tokens or 0, cost_usd=used.cost_usd) if used is not None else ModelUsage()

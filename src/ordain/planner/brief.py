@@ -56,15 +56,12 @@ class PlannerBrief(msgspec.Struct, frozen=True, kw_only=True):
     """Everything else, the most useful first."""
 
 
+@cache
 def system_text(role: PlannerRole = PlannerRole.PLAN) -> str:
     """What every planner of this role is told of its work, whatever the goal."""
+    template = files("ordain").joinpath("data", "prompts", f"{role}.md").read_text(encoding="utf-8").removesuffix("\n")
     skill = skill_sections("Writing a plan", "Writing a contract")
-    return _template(role).format(questions=QUESTIONS_MAX, steps=STEPS_MAX, skill=skill)
-
-
-@cache
-def _template(role: PlannerRole) -> str:
-    return files("ordain").joinpath("data", "prompts", f"{role}.md").read_text(encoding="utf-8").removesuffix("\n")
+    return template.format(questions=QUESTIONS_MAX, steps=STEPS_MAX, skill=skill)
 
 
 def opening(brief: PlannerBrief, redactor: Redactor) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +13,7 @@ from ordain.core.text.schema import Matches
 from ordain.engine.dialogue import Dialogue, DialogueEnd, DialogueLimits, Perform, Performed, checked, converse
 from ordain.planner.brief import QUESTIONS_MAX
 from ordain.planner.rounds import Heard, Rounds
-from ordain.ports.model import Message, ModelClient, ModelNews, ModelUsage, Tell, TextCame, ToolSpec, ToolUse, UserText
+from ordain.ports.model import Message, ModelClient, ModelNews, ModelUsage, TextCame, ToolSpec, ToolUse, UserText
 
 CALLS_MAX = 60
 """Of all tools in one planning, refused ones among them: a bound for a model that does not heed the smaller ones."""
@@ -84,12 +85,7 @@ _TEXT = {"type": "string"}
 
 
 def _spec(name: str, description: str, **properties: object) -> ToolSpec:
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return ToolSpec(name=name, description=description, schema=schema)
 
 
@@ -112,21 +108,22 @@ _NUDGE = (
 )
 
 
-async def draft(
-    client: ModelClient,
-    *,
-    system: str,
-    opening: str,
-    reading: Sequence[ToolSpec],
-    read: Perform,
-    rounds: Rounds,
-    matches: Matches,
-    tell: TellPlanner,
-    tokens: int = TOKENS_MAX,
-    asked: int = 0,
-) -> Drafted:
-    """Have a model plan. `read` performs the tools in `reading`; `asked` is how many questions were answered before.
-    Raises ModelFailed where it gives no answer."""
+class PlannerSetup(NamedTuple):
+    """What every planning is given, whoever plans."""
+
+    specs: Sequence[ToolSpec]
+    read: Perform
+    """Performs the tools in `specs`."""
+    rounds: Rounds
+    matches: Matches
+    tell: TellPlanner
+    asked: int
+    """How many questions were answered before."""
+
+
+async def draft(client: ModelClient, setup: PlannerSetup, system: str, opening: str, tokens: int) -> Drafted:
+    """Have a model plan. Raises ModelFailed where it gives no answer."""
+    specs, read, rounds, matches, tell, asked = setup
     final = FinalCalls(rounds, QUESTIONS_MAX - asked, tell)
     named = {spec.name for spec in FINAL}
     perform_final = checked(FINAL, final.perform, matches)
@@ -136,16 +133,15 @@ async def draft(
 
     said: tuple[Message, ...] = (UserText(text=opening),)
     usage, requests, calls, nudges = ModelUsage(), 0, 0, 0
-    talk: Tell = tell
     while True:
         dialogue = await converse(
             client,
             system=system,
             messages=said,
-            tools=(*reading, *FINAL),
+            tools=(*specs, *FINAL),
             perform=perform,
             limits=DialogueLimits(calls=CALLS_MAX - calls, tokens=tokens - usage.tokens),
-            tell=talk,
+            tell=tell,
         )
         usage, requests, calls = usage.plus(dialogue.usage), requests + dialogue.requests, calls + dialogue.calls
         if dialogue.end is not DialogueEnd.SAID or nudges >= NUDGES_MAX:
@@ -176,8 +172,7 @@ class FinalCalls:
     async def perform(self, use: ToolUse) -> Performed:
         match use.name:
             case "submit_plan":
-                heard = self._rounds.submit(use.arguments["document"])
-                return self._heard(heard)
+                return self._heard(self._rounds.submit(use.arguments["document"]))
             case "ask":
                 return self._asked(tuple(use.arguments["questions"]))
             case _:

@@ -106,7 +106,7 @@ def problems_of(planned: Planned, *, kept: str | None = None) -> tuple[Problem, 
         why = _STOPPED.get(planned.stopped) if planned.stopped is not None else None
         why = why or _WHY.get(drafted.end, "its plan could not be mended")
         count = len(planned.left)
-        detail = f"{who} did not get a plan right: {why}, and {count} problem{'s' * (count != 1)} {_are(count)} left."
+        detail = f"{who} did not get a plan right: {why}, and {count} problem{'s are' if count != 1 else ' is'} left."
         hints: tuple[str, ...] = ("Mend it by hand, or say more in the goal or with --constraint.",)
         if kept is not None:
             hints = (f"What it wrote last is in {kept}.", *hints)
@@ -119,33 +119,18 @@ def problems_of(planned: Planned, *, kept: str | None = None) -> tuple[Problem, 
     said = f"It said: {' '.join(drafted.reason.split())[:500]}"
     hints = (said,) if drafted.reason.strip() else ()
     if drafted.end in (DraftEnd.TOKENS, DraftEnd.COST, DraftEnd.TIME):
-        return (_no_plan(who, why, "Give it more with --budget.", *hints),)
-    return (_no_plan(who, why, *hints),)
+        hints = ("Give it more with --budget.", *hints)
+    return (Problem(code="E_PLANNER_NO_PLAN", detail=f"{who} made no plan: {why}.", hints=hints),)
 
 
-def _no_plan(who: str, why: str, *hints: str) -> Problem:
-    return Problem(code="E_PLANNER_NO_PLAN", detail=f"{who} made no plan: {why}.", hints=hints)
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def notices_of(planned: Planned) -> tuple[Problem, ...]:
+def notices_of(planned: Planned) -> list[Problem]:
     """What else is worth knowing of a planning."""
-    return (*_unpriced(planned), *_unenforced(planned))
-
-
-def _unenforced(planned: Planned) -> tuple[Problem, ...]:
-    if not planned.unenforced:
-        return ()
-    detail = f"{planned.planner} was started without a sandbox: nothing kept it from writing."
-    hint = "Look what changed in the workspace before you approve its plan."
-    return (Problem(code="W_PLANNER_UNENFORCED", detail=detail, hints=(hint,), command="git status"),)
-
-
-def _unpriced(planned: Planned) -> tuple[Problem, ...]:
-    if not planned.unpriced:
-        return ()
-    detail = f"Nobody says what {planned.planner} costs, so the budget of money limited nothing."
-    return (Problem(code="W_PLANNER_PRICE", detail=detail, hints=("Limit tokens: --budget '200k tokens'.",)),)
+    found = []
+    if planned.unpriced:
+        detail = f"Nobody says what {planned.planner} costs, so the budget of money limited nothing."
+        found.append(Problem(code="W_PLANNER_PRICE", detail=detail, hints=("Limit tokens: --budget '200k tokens'.",)))
+    if planned.unenforced:
+        detail = f"{planned.planner} was started without a sandbox: nothing kept it from writing."
+        hint = "Look what changed in the workspace before you approve its plan."
+        found.append(Problem(code="W_PLANNER_UNENFORCED", detail=detail, hints=(hint,), command="git status"))
+    return found

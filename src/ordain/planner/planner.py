@@ -23,10 +23,9 @@ from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.settings_in_force import sha256
 from ordain.planner.agent_planner import PlanningAgent, draft_by_agent, planning_agent
 from ordain.planner.brief import PlannerBrief, named_block, opening, setting_lines, system_text
-from ordain.planner.history import failures
-from ordain.planner.loop import TOKENS_MAX, Drafted, DraftEnd, TellPlanner, draft
+from ordain.planner.loop import TOKENS_MAX, Drafted, DraftEnd, PlannerSetup, TellPlanner, draft
 from ordain.planner.outcome import Planned, PlanRequest
-from ordain.planner.reading import PlannerReads
+from ordain.planner.reading import PlannerReads, failures
 from ordain.planner.rounds import Judge, JudgedDraft, Rounds, size_problems, unverified_steps
 from ordain.ports.model import ModelClient, ModelFailed, ModelRequest, ModelTurn, ModelUsage, Tell
 from ordain.ports.outline import OutlineBlock
@@ -41,25 +40,13 @@ class Planner:
     def __init__(self, app: App) -> None:
         self._app, self._here = app, app.here
 
-    async def plan(
-        self,
-        request: PlanRequest,
-        by: Principal,
-        *,
-        tell: TellPlanner = lambda news: None,
-    ) -> Planned:
+    async def plan(self, request: PlanRequest, by: Principal, *, tell: TellPlanner = lambda news: None) -> Planned:
         """Have a plan written and propose it. Where there is none to propose, what came instead; raises Refused where
         no planner could be asked."""
         planned = await self.draft(request, by, tell=tell)
         return await self.propose(planned, by) if planned.good else planned
 
-    async def draft(
-        self,
-        request: PlanRequest,
-        by: Principal,
-        *,
-        tell: TellPlanner = lambda news: None,
-    ) -> Planned:
+    async def draft(self, request: PlanRequest, by: Principal, *, tell: TellPlanner = lambda news: None) -> Planned:
         """The first half of it: nothing is stored."""
         async with self._app.refusals.asked_for("plan", request.revise, by):
             self._here.refuse_stopped()
@@ -86,19 +73,17 @@ class Planner:
         here = self._here
         settings = here.snapshot.settings
         meter = _Meter(request.budget, request.used)
-        agent = self._agent(settings, request, meter)
-        access = self._access(settings) if agent is None else None
-        key = self._key(access) if access is not None else ""
-        planner = agent.words if agent is not None else str(access)
+        who = self._agent(settings, request, meter) or self._access(settings)
+        agent = who if isinstance(who, PlanningAgent) else None
+        key = "" if isinstance(who, PlanningAgent) else self._key(who)
+        planner = agent.words if agent is not None else str(who)
         rounds = Rounds(judge, settings.planner_max_rounds)
         told, proposer = await brief(), self.proposer(planner, by)
         sink = here.sink() if here.has_ledger() else Sink(here.snapshot.redactor, lambda data: "")
         reading = PlannerReads(here, self._app.refusals, sink, proposer, tell)
-        if agent is not None:
-            drafted = await self._by_agent(agent, request, told, rounds, meter, reading, tell)
-        else:
-            assert access is not None
-            drafted = await self._by_model(access, key, request, told, rounds, meter, reading, tell)
+        matches, asked = here.ports.expressions().matches, len(request.answers)
+        setup = PlannerSetup(reading.specs, reading.perform, rounds, matches, tell, asked)
+        drafted = await self._drafted(who, key, told, setup, meter)
         plan = rounds.judged.plan if rounds.judged is not None else None
         return Planned(
             request=request,
@@ -194,68 +179,26 @@ class Planner:
 
     # --- The planning ----------------------------------------------------------------------------------------------
 
-    async def _by_agent(
-        self,
-        agent: PlanningAgent,
-        request: PlanRequest,
-        brief: PlannerBrief,
-        rounds: Rounds,
-        meter: _Meter,
-        reading: PlannerReads,
-        tell: TellPlanner,
-    ) -> Drafted:
-        here = self._here
-        try:
-            async with asyncio.timeout(meter.seconds):
-                return await draft_by_agent(
-                    here,
-                    agent,
-                    told=f"{system_text(brief.role)}\n\n{opening(brief, here.snapshot.redactor)}",
-                    specs=reading.specs,
-                    read=reading.perform,
-                    rounds=rounds,
-                    matches=here.ports.expressions().matches,
-                    tell=tell,
-                    meter=meter,
-                    asked=len(request.answers),
-                )
-        except TimeoutError:
-            return meter.drafted(DraftEnd.TIME)
-
-    async def _by_model(
-        self,
-        access: ModelAccess,
-        key: str,
-        request: PlanRequest,
-        brief: PlannerBrief,
-        rounds: Rounds,
-        meter: _Meter,
-        reading: PlannerReads,
-        tell: TellPlanner,
+    async def _drafted(
+        self, who: PlanningAgent | ModelAccess, key: str, brief: PlannerBrief, setup: PlannerSetup, meter: _Meter
     ) -> Drafted:
         here, models = self._here, self._here.ports.models
-        assert models is not None
+        system, told = system_text(brief.role), opening(brief, here.snapshot.redactor)
         try:
-            async with asyncio.timeout(meter.seconds), models.client(access, key) as client:
-                return await draft(
-                    meter.around(client),
-                    system=system_text(brief.role),
-                    opening=opening(brief, here.snapshot.redactor),
-                    reading=reading.specs,
-                    read=reading.perform,
-                    rounds=rounds,
-                    matches=here.ports.expressions().matches,
-                    tell=tell,
-                    tokens=meter.tokens,
-                    asked=len(request.answers),
-                )
+            async with asyncio.timeout(meter.seconds):
+                if isinstance(who, PlanningAgent):
+                    return await draft_by_agent(here, who, setup, f"{system}\n\n{told}", meter.add)
+                assert models is not None
+                async with models.client(who, key) as client:
+                    return await draft(meter.around(client), setup, system, told, meter.tokens)
         except TimeoutError:
             return meter.drafted(DraftEnd.TIME)
         except _SpentError:
             return meter.drafted(DraftEnd.COST)
         except ModelFailed as failed:
-            where = f"The address is {access.base_url} (`base_url` in [planner])"
-            where += f"; the key is in {access.key_env} (`key_env`)." if access.key_env else "."
+            assert isinstance(who, ModelAccess)
+            where = f"The address is {who.base_url} (`base_url` in [planner])"
+            where += f"; the key is in {who.key_env} (`key_env`)." if who.key_env else "."
             raise refuse("E_PLANNER_UNREACHED", f"{failed.detail.rstrip('.')}.", where) from failed
 
     def _judge(self, revised: tuple[Plan, tuple[OutlineBlock, ...]] | None) -> Judge:
@@ -343,6 +286,8 @@ class _SpentError(Exception):
 class _Meter:
     """What a planning has used, and what it may."""
 
+    _client: ModelClient
+
     def __init__(self, budget: Budget | None, used: ModelUsage) -> None:
         budget = budget or Budget()
         if budget.attempts is not None:
@@ -364,24 +309,16 @@ class _Meter:
         return self.tokens > 0 and (self._cost is None or (self.usage.cost_usd or 0.0) < self._cost)
 
     def around(self, client: ModelClient) -> ModelClient:
-        return _Metered(self, client)
+        """The same client, whose answers are counted."""
+        self._client = client
+        return self
 
     def drafted(self, end: DraftEnd) -> Drafted:
         return Drafted(end=end, requests=self.requests, usage=self.usage)
 
-    async def respond(self, client: ModelClient, request: ModelRequest, tell: Tell) -> ModelTurn:
+    async def respond(self, request: ModelRequest, tell: Tell) -> ModelTurn:
         if self._cost is not None and (self.usage.cost_usd or 0.0) >= self._cost:
             raise _SpentError
-        turn = await client.respond(request, tell)
+        turn = await self._client.respond(request, tell)
         self.usage, self.requests = self.usage.plus(turn.usage), self.requests + 1
         return turn
-
-
-class _Metered:
-    """ports.ModelClient that counts."""
-
-    def __init__(self, meter: _Meter, client: ModelClient) -> None:
-        self._meter, self._client = meter, client
-
-    async def respond(self, request: ModelRequest, tell: Tell) -> ModelTurn:
-        return await self._meter.respond(self._client, request, tell)

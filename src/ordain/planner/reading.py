@@ -1,15 +1,19 @@
 """What a planner may look at: the built-in tools that read, each call compared with policy and with what no agent is
-handed, as the calls of a step are; bounded, and without secrets."""
+handed, as the calls of a step are; bounded, and without secrets. And what went wrong with similar plans."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from ordain.app.app import App
 from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
+from ordain.core.lineage.lineage import PlanState
 from ordain.core.plan.action import CallTool
 from ordain.core.plan.model import Step
 from ordain.core.plan.role import EffectClass
@@ -17,9 +21,10 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.policy.scope import beyond, call_problem
 from ordain.core.policy.settings import Settings
+from ordain.core.run.step_event import StepState
 from ordain.core.task.offer import offer_of
 from ordain.core.text.limit import NAME_LENGTH_MAX
-from ordain.core.text.problem import Problem
+from ordain.core.text.problem import Problem, Refused
 from ordain.engine.dialogue import Performed
 from ordain.planner.brief import bare
 from ordain.planner.loop import FINAL, LookedAt, TellPlanner
@@ -108,3 +113,53 @@ def _text_of(result: ToolResult) -> str:
     if isinstance(result.value, str):
         return result.value
     return json.dumps(result.value, ensure_ascii=False)
+
+
+# --- What went wrong before ------------------------------------------------------------------------------------------
+
+LOOKED_BACK = 200
+"""Among how many of the newest plans is looked for similar ones."""
+TOLD_MAX = 5
+LINE_MAX = 400
+_FAILED = (StepState.FAILED, StepState.ESCALATED, StepState.IN_DOUBT)
+_WORD = re.compile(r"\w{4,}")
+
+
+def failures(app: App, goal: str) -> list[str]:
+    """Why plans for something similar were rejected or failed, the newest first."""
+    if not app.here.has_ledger():
+        return []
+    wanted = _words(goal)
+    found: list[str] = []
+    for summary in reversed(app.here.ledger.plans(newest=LOOKED_BACK)):
+        told = summary.state.origin.goal if summary.state.origin is not None else ""
+        if not _is_similar(wanted, _words(f"{summary.state.title} {told}")):
+            continue
+        with suppress(Refused):  # what cannot be read teaches nothing
+            found += _of(app, summary.state)
+        if len(found) >= TOLD_MAX:
+            break
+    return [one if len(one) <= LINE_MAX else f"{one[: LINE_MAX - 1]}…" for one in found[:TOLD_MAX]]
+
+
+def _of(app: App, state: PlanState) -> Iterator[str]:
+    for run_id, ended in reversed(state.runs.items()):
+        if ended != "failed":
+            continue
+        report = app.runs.run(run_id)
+        for step in report.steps:
+            if step.state in _FAILED:
+                seen = " ".join((step.own_output_tail or step.output_tail or step.evidence).split())[-200:]
+                yield f"“{state.title}”: step `{step.id}` failed ({step.error or step.state.value}): {seen}"
+        return
+    for rejection in state.rejections[-1:]:
+        yield f"“{state.title}” was rejected: {rejection.words()}"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _is_similar(wanted: frozenset[str], other: frozenset[str]) -> bool:
+    shared = len(wanted & other)
+    return shared >= 2 or (shared == 1 and min(len(wanted), len(other)) <= 2)

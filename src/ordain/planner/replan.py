@@ -12,7 +12,6 @@ from ordain.app.app import App
 from ordain.app.run_control import Waiting
 from ordain.app.succession import refuse_unready
 from ordain.core.approval.approval import Channel, Principal
-from ordain.core.lineage.decision import Question
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.replan import cause_of, remainder_of, replan_fault
 from ordain.core.plan.model import Budget, Plan
@@ -24,12 +23,11 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.markdown.writer import write_markdown
-from ordain.planner.advice import advised, read_advice
 from ordain.planner.brief import PlannerBrief, PlannerRole, named_block
 from ordain.planner.loop import TellPlanner
 from ordain.planner.outcome import Planned, PlanRequest, problems_of
 from ordain.planner.planner import Planner, in_place
-from ordain.planner.rest import WholePlan, put_together, weaker_steps
+from ordain.planner.rest import WholePlan, advised, put_together, read_advice, weaker_steps
 from ordain.planner.rounds import JudgedDraft, size_problems, unverified_steps
 from ordain.ports.ledger import Observer
 
@@ -84,14 +82,7 @@ class Replanner:
                 return await self._replanned(name, asked, request.reason, former, work, by, tell)
 
     async def _replanned(
-        self,
-        name: str,
-        asked: PlanRequest,
-        why: str,
-        former: RunState,
-        work: _Rest,
-        by: Principal,
-        tell: TellPlanner,
+        self, name: str, asked: PlanRequest, why: str, former: RunState, work: _Rest, by: Principal, tell: TellPlanner
     ) -> Planned:
         """The try itself; whatever ends it but a kill is recorded."""
         ended = ReplanEnded(replan=name, error="F_REPLAN_KILLED", detail="It was interrupted.")
@@ -100,8 +91,7 @@ class Replanner:
                 asked, by, lambda: work.brief(self._planner, asked.goal, why), work.judge, tell
             )
             if not planned.good:
-                problem = problems_of(planned)[0]
-                ended = ReplanEnded(replan=name, error=problem.code, detail=self._redacted(problem.detail))
+                ended = self._ended(name, problems_of(planned)[0])
                 return planned
             assert planned.judged is not None and planned.judged.plan is not None
             remainder = work.remainder(planned.judged.plan)
@@ -118,17 +108,16 @@ class Replanner:
             ended = ReplanEnded(replan=name, plan_id=prepared.review.plan_id, remainder=remainder)
             return msgspec.structs.replace(planned, document=whole.text, prepared=prepared)
         except Refused as refused:
-            problem = refused.problems[0]
-            ended = ReplanEnded(replan=name, error=problem.code, detail=self._redacted(problem.detail))
+            ended = self._ended(name, refused.problems[0])
             raise
         finally:
             await self._record(former.lineage, ended)
 
+    def _ended(self, name: str, problem: Problem) -> ReplanEnded:
+        return ReplanEnded(replan=name, error=problem.code, detail=self._here.redactor().text(problem.detail))
+
     async def _record(self, stream: str, event: ReplanBegun | ReplanEnded) -> None:
         await self._here.records.decide(stream, lambda state: event, self._here.now())
-
-    def _redacted(self, text: str) -> str:
-        return self._here.redactor().text(text)
 
     async def _end_dead(self, stream: str) -> None:
         """Say of tries whose process died that nothing came of them; they have counted since they began."""
@@ -183,35 +172,24 @@ class Replanner:
     ) -> RunReport:
         """Ask the planner where a run waits for one, and go on by what it proposes where an approval says that nobody
         need be asked about a subset. Whatever keeps the planner from it, a person is asked as ever."""
-        if (question := _wanting(report)) is not None:
-            try:
-                told(f"asking the planner how to go on after {question.step}")
-                wanted = ReplanRequest(run=report.run_id, step=_top(question.step), recover=question.wants == "recover")
-                planned = await self.replan(wanted, PLANNER)
-            except Refused as refused:
-                told(f"no proposal by a planner: {refused.problems[0].detail}")
-                return report
-            if planned.prepared is None:
-                told(f"no proposal by a planner: {problems_of(planned)[0].detail}")
-                return report
-            review = planned.prepared.review
-            if planned.prepared.approval_command is not None:
-                told(f"the planner proposes how to go on: ordain approve {review.plan_id.removeprefix('plan:')[:12]}")
-                return report
-            # What comes of that is gone on with in the same way, within the bounds.
-            return await self._app.runs.commit(review.plan_id, PLANNER, *observers, waiting=waiting)
-        return report
-
-
-def _wanting(report: RunReport) -> Question | None:
-    if report.status != "waiting":
-        return None
-    return next((one for one in report.questions if one.wants), None)
-
-
-def _top(step: StepId) -> StepId:
-    """The step of the plan itself that a step of a loop or nested plan belongs to."""
-    return StepId(step.partition("[")[0].partition("/")[0])
+        question = next(one for one in report.questions if one.wants)
+        top = StepId(question.step.partition("[")[0].partition("/")[0])  # of a loop or nested plan the step around it
+        try:
+            told(f"asking the planner how to go on after {question.step}")
+            wanted = ReplanRequest(run=report.run_id, step=top, recover=question.wants == "recover")
+            planned = await self.replan(wanted, PLANNER)
+        except Refused as refused:
+            told(f"no proposal by a planner: {refused.problems[0].detail}")
+            return report
+        if planned.prepared is None:
+            told(f"no proposal by a planner: {problems_of(planned)[0].detail}")
+            return report
+        review = planned.prepared.review
+        if planned.prepared.approval_command is not None:
+            told(f"the planner proposes how to go on: ordain approve {review.plan_id.removeprefix('plan:')[:12]}")
+            return report
+        # What comes of that is gone on with in the same way, within the bounds.
+        return await self._app.runs.commit(review.plan_id, PLANNER, *observers, waiting=waiting)
 
 
 class _Rest:
@@ -219,11 +197,8 @@ class _Rest:
 
     def __init__(self, app: App, former: RunState, step: StepId, *, recover: bool) -> None:
         self._app, self._former, self._step, self._recover = app, former, step, recover
+        self.plan = former.plan
         self._kept = {one.id for one in former.plan.steps if former.steps[one.id].state is StepState.PASSED}
-
-    @property
-    def plan(self) -> Plan:
-        return self._former.plan
 
     def whole(self, document: str) -> WholePlan | Problem:
         """The plan that what was handed in makes of what there is."""
@@ -273,14 +248,12 @@ class _Rest:
         steps = {one.id: one for one in report.steps}
         became = {one.id: _became(steps[one.id]) for one in self.plan.steps if one.id in steps}
         text = in_place(write_markdown(self.plan, lists=False).rstrip("\n"), self.plan, became, mark="")
-        outlines, here = self._app.here.ports.outlines, self._app.here
-        changed = ""
-        if outlines is not None:
-            changed = await outlines.changes(here.snapshot.redactor, here.snapshot.settings.secret_files)
+        outlines, here = self._app.here.ports.outlines, self._app.here.snapshot
+        changed = await outlines.changes(here.redactor, here.settings.secret_files) if outlines is not None else ""
         return PlannerBrief(
             goal=goal,
             role=PlannerRole.ADVICE if self._recover else PlannerRole.REST,
-            constraints=self._app.here.snapshot.settings.planner_constraints,
+            constraints=here.settings.planner_constraints,
             revising=(
                 *named_block("Why the plan is to go on otherwise", [reason] if reason else []),
                 *named_block("The plan, with what became of each step", [text]),
