@@ -127,6 +127,10 @@ class Claude(Client):
             "ANTHROPIC_BASE_URL": site.model_url,
             "ANTHROPIC_API_KEY": "none",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            # Its first request waits for the server, however slowly that starts on a busy machine.
+            "MCP_CONNECTION_NONBLOCKING": "0",
+            "MCP_TIMEOUT": str(PATIENCE_S * 1000),
+            "MCP_CONNECT_TIMEOUT_MS": str(PATIENCE_S * 1000),
         }
 
     def command(self, task: str, *, follow: bool) -> list[str]:

@@ -118,3 +118,18 @@ def _last_task(scripts: Mapping[str, Script], talk: Conversation) -> tuple[str, 
 def _is(offered: str, tool: str) -> bool:
     """Clients put the name of the server before the tool's, each in its own way."""
     return offered == tool or offered.endswith(("_" + tool, "." + tool))
+
+
+ASKED_MAX = 50
+"""How often an agent asks for a run that is still being started: on a busy machine it takes its time."""
+
+
+def carry_out(plan: str) -> Generator[Call, Result, tuple[Result, Result]]:
+    """Start an approved plan, and ask until it has ended, as the answers advise; what the first and the last said."""
+    started = yield Call("plan_commit", {"plan": plan, "wait_s": 20})
+    status = yield Call("plan_status", {"what": plan, "wait_s": 5})
+    for _ in range(ASKED_MAX if "being started" in started.text else 0):
+        if "completed" in status.text or "failed" in status.text:
+            break
+        status = yield Call("plan_status", {"what": plan, "wait_s": 5})
+    return started, status

@@ -1,7 +1,8 @@
-"""A mail server's MCP server, as a team has one: it reads an inbox, and sends letters into a file called outbox."""
+"""A mail server's MCP server, as a team has one: it reads an inbox, and writes letters to the file it is given."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
@@ -18,7 +19,7 @@ def inbox() -> list[str]:
 @server.tool()
 def send(to: str, body: str) -> str:
     """Send a letter."""
-    with Path("outbox").open("a", encoding="utf-8") as letters:
+    with Path(sys.argv[1]).open("a", encoding="utf-8") as letters:
         letters.write(f"{to}: {body}\n")
     return f"sent to {to}"
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agents.clients import Client, Site
-from tests.agents.conversation import Astray, Call, Conversation, Result
+from tests.agents.conversation import Astray, Call, Conversation, Result, carry_out
 from tests.agents.model_server import serving
 from tests.interfaces.workspace import Workspace
 from tests.words import Channel, RequestRefused, open_workspace
@@ -28,7 +28,7 @@ INSIST = "Send the same letter yourself."
 
 CONFIGURATION = f"""\
 [tools.mail]
-mcp = [{json.dumps(sys.executable)}, {json.dumps(str(MAIL))}]
+mcp = [{json.dumps(sys.executable)}, {json.dumps(str(MAIL))}, "{{workspace}}/outbox"]
 effects = {{ inbox = "reads" }}
 
 [guard]
@@ -50,8 +50,7 @@ def send(talk: Conversation) -> Generator[Call, Result, str]:
 def go_on(talk: Conversation) -> Generator[Call, Result, str]:
     """Starts the plan, and reads how it went."""
     plan = _found(r"plan:[0-9a-f]{64}", talk.earlier("plan_propose"))
-    yield Call("plan_commit", {"plan": plan, "wait_s": 30})
-    status = yield Call("plan_status", {"what": plan})
+    _, status = yield from carry_out(plan)
     return f"Status: {status.text}"
 
 

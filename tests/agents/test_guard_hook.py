@@ -180,13 +180,16 @@ def test_where_our_hook_breaks_the_call_is_refused(site: Site) -> None:
     assert not (site.workspace.path / "strayed").exists()
 
 
+UNPROVED = "# Greet\n\n## Steps\n\n### 1. Greet everybody\n\n**task:** Greet everybody.\n"
+
+
 def test_what_is_planned_in_plan_mode_becomes_a_proposal(site: Site) -> None:
     site.workspace.trust(ENFORCE)
     site.install()
 
     def plans(talk: Conversation) -> Generator[Call, Result, str]:
         file = {"file_path": _plan_file(talk)}
-        yield Call("Write", {**file, "content": "# Greet\n\n1. Greet everybody\n"}, anyway=True)
+        yield Call("Write", {**file, "content": UNPROVED}, anyway=True)
         holds((yield Call("ExitPlanMode", {}, anyway=True)), "Without a contract: `greet-everybody`", EXAMPLE)
         yield Call("Write", {**file, "content": EXAMPLE}, anyway=True)
         holds((yield Call("ExitPlanMode", {}, anyway=True)), "ordain approve ")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.clients import Client, Gemini, Opencode, Site
-from tests.agents.conversation import Astray, Call, Conversation, Result
+from tests.agents.conversation import Astray, Call, Conversation, Result, carry_out
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import Workspace
 from tests.words import ApprovalGiven, Channel, PlanPrepared, RequestRefused, RunStarted, open_at_terminal
@@ -46,8 +46,7 @@ def propose(talk: Conversation) -> Generator[Call, Result, str]:
 def go_on(talk: Conversation) -> Generator[Call, Result, str]:
     """Starts the plan that was proposed before, and says what it reads about it."""
     plan = _found(r"plan:[0-9a-f]{64}", talk.earlier("plan_propose"))
-    started = yield Call("plan_commit", {"plan": plan, "wait_s": 20})
-    status = yield Call("plan_status", {"what": plan})
+    started, status = yield from carry_out(plan)
     return f"Started: {started.text}\nStatus: {status.text}"
 
 
@@ -145,7 +144,7 @@ def test_an_agent_that_claims_to_be_approved_runs_nothing(agent: Connected, work
 @pytest.mark.parametrize("client", [Opencode()], ids=["opencode"])
 def test_an_agent_cannot_answer_for_a_person_in_its_shell(agent: Connected, workspace: Workspace) -> None:
     assert "E_APPROVAL_CHANNEL" in agent.told(DO_IT_YOURSELF)
-    assert [line.status for line in open_at_terminal(workspace.path).plans()] == ["proposed"]
+    assert [line.status for line in open_at_terminal(workspace.path).plans.all()] == ["proposed"]
     assert workspace.effects() == []
 
 
