@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import Any
 
 _HOMES: dict[str, str] = {
-    "ordain.adapters.agents.local": "LocalAgents WORD_BYTES_MAX",
+    "ordain.adapters.agents.command": "WORD_BYTES_MAX",
+    "ordain.adapters.agents.local": "LocalAgents",
     "ordain.adapters.agents.output": "read_object",
     "ordain.adapters.agents.preset": "PRESETS",
     "ordain.adapters.agents.python_work": "Work",
@@ -22,10 +23,11 @@ _HOMES: dict[str, str] = {
     "ordain.adapters.ledger.writer": "Writer",
     "ordain.adapters.model.client": "HttpModels ModelBounds",
     "ordain.adapters.process.bash": "BashShell",
+    "ordain.adapters.process.executors": "end_executors",
     "ordain.adapters.process.host": "program_path user_settings",
     "ordain.adapters.process.line": "understanding",
     "ordain.adapters.process.outside": "CommandNotifier our_python started",
-    "ordain.adapters.process.process": "SERVERS all_processes children_of_us end_executors mark_of with_descendants",
+    "ordain.adapters.process.process": "SERVERS all_processes children_of_us mark_of with_descendants",
     "ordain.adapters.process.shell_text": "PARSED_BYTES_MAX ShellText",
     "ordain.adapters.process.spool": "Spool USAGE_BYTES_MAX",
     "ordain.adapters.sandbox.bubblewrap": "no_sockets",

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import ordain
-from ordain.adapters.process import host as local_host
+from ordain.adapters.process import program as system_places
 from tests.patience import eventually, eventually_in_loop
 from tests.programs import need, set_programs
 from tests.words import (
@@ -265,7 +265,7 @@ def test_what_runs_in_a_sandbox_can_be_found_by_its_mark(workspace: Path) -> Non
 
 def test_without_bubblewrap_nothing_is_run(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_programs(monkeypatch, bash=Path("/bin/bash"))
-    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
+    monkeypatch.setattr(system_places, "SYSTEM_DIRECTORIES", ())
     assert BubblewrapSandbox(workspace).fault() == "bubblewrap is not installed"
     assert run(workspace, "touch begun").fault == "bubblewrap is not installed"
     assert list(workspace.iterdir()) == []

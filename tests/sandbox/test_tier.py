@@ -12,6 +12,7 @@ import pytest
 
 from ordain import Channel, Principal, Refused
 from ordain.adapters.process import host as local_host
+from ordain.adapters.process import program as system_places
 from tests.programs import need
 from tests.words import (
     App,
@@ -156,8 +157,8 @@ def test_where_it_cannot_be_had_nothing_is_run_instead(workspace: Path, monkeypa
     app, data = opened(workspace), plan(runs("touch begun"), tier=1)
     identity = asyncio.run(approved(app, data))
     other = asyncio.run(app.plans.prepare(plan(runs("touch other"), tier=1), None, KIM)).review.plan_id
-    there = local_host.SYSTEM_DIRECTORIES
-    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
+    there = system_places.SYSTEM_DIRECTORIES
+    monkeypatch.setattr(system_places, "SYSTEM_DIRECTORIES", ())
     app = open_at_terminal(workspace, exact=True)
     (problem,) = [one for one in app.plans.lint(data).problems if one.code == "E_TIER"]
     assert "bubblewrap is not installed" in problem.detail and "apt-get install bubblewrap" in problem.hints[0]
@@ -165,7 +166,7 @@ def test_where_it_cannot_be_had_nothing_is_run_instead(workspace: Path, monkeypa
     assert refused(app.approvals.approve(other, KIM)) == ["E_TIER"]
     assert refused(app.runs.commit(identity, KIM)) == ["E_TIER"]
     assert not (workspace / "begun").exists()
-    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", there)
+    monkeypatch.setattr(system_places, "SYSTEM_DIRECTORIES", there)
     assert asyncio.run(app.runs.commit(identity, KIM)).status == "completed"
 
 
@@ -177,7 +178,7 @@ def test_a_run_does_not_go_on_without_it(workspace: Path, monkeypatch: pytest.Mo
         return str((await app.runs.commit(await approved(app, plan(failing, tier=1)), KIM)).run_id)
 
     run_id = asyncio.run(life())
-    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
+    monkeypatch.setattr(system_places, "SYSTEM_DIRECTORIES", ())
     assert refused(open_at_terminal(workspace, exact=True).runs.resume(run_id)) == ["E_TIER"]
 
 

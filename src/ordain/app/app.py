@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ordain.app.lint import DocumentLint
 from ordain.app.renamed import find_renamed
 from ordain.core.text.redaction import Redactor
-from ordain.ports.ports import Ports
 from ordain.records.equipment import Equipment
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ordain.app.templates import Templates
     from ordain.app.topics import Signals, Topics
     from ordain.app.workspace import WorkspaceView
+    from ordain.ports.ports import Ports
     from ordain.records.surroundings import Surroundings
 
 

@@ -13,8 +13,9 @@ from ordain.adapters.ledger.lock import FileWriterLock
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.adapters.model.client import HttpModels
 from ordain.adapters.process.bash import BashShell
+from ordain.adapters.process.executors import end_executors
+from ordain.adapters.process.host import LocalHost
 from ordain.adapters.process.outside import CommandNotifier
-from ordain.adapters.process.process import end_executors
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.adapters.state.client_token import FileClients
 from ordain.adapters.state.directory import state_directory
@@ -37,7 +38,7 @@ from ordain.assemble.record import former_ledger, is_governing, ledgers
 from ordain.core.approval.approval import WorkspaceIdentity
 from ordain.ports.agent import Doors, StepDoor
 from ordain.ports.ledger import Archive, Former, Ledger, NoteShelf, Sightings
-from ordain.ports.machine import Clients, Keyring, Notifier, StopSwitch, WriterLock
+from ordain.ports.machine import Clients, Host, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.model import Models
 from ordain.ports.outline import Outlines
 from ordain.ports.process import Sandbox, Shell
@@ -58,6 +59,7 @@ class Adapters:
         self.archive: Callable[[], Archive] = lambda: FileArchive(lambda: room() / LEDGER, SqliteLedger.open)
         self.copies: Callable[[], Copies] = lambda: WorkspaceCopies(workspace)
         self.doors: Callable[[], Doors] = PipeDoors
+        self.host: Callable[[], Host] = lambda: LocalHost(workspace)
         self.keyring: Callable[[], Keyring] = lambda: FileKeyring(lambda: state_directory(os.environ, workspace))
         self.lock: Callable[[], WriterLock] = lambda: FileWriterLock(room, boot_id)
         self.logs: Callable[[], StepLogs] = lambda: WorkspaceStepLogs(workspace)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ordain.adapters.agents.local import LocalAgents
-from ordain.adapters.process.host import LocalHost
 from ordain.adapters.process.process import weaknesses
 from ordain.adapters.state.directory import (
     check_state_directory,
@@ -29,15 +28,15 @@ from ordain.app.app import App
 from ordain.core.plan.tool import BUILT_IN
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused, refuse
-from ordain.ports.agent import StepDoor
 from ordain.ports.ledger import LedgerAccess
-from ordain.ports.machine import Clients
 from ordain.ports.ports import Ports
-from ordain.ports.tool import Upstreams
 
 if TYPE_CHECKING:
     from ordain.adapters.tools.python import Call, Handler
     from ordain.assemble.adapters import Adapters
+    from ordain.ports.agent import StepDoor
+    from ordain.ports.machine import Clients
+    from ordain.ports.tool import Upstreams
 
 T = TypeVar("T")
 
@@ -129,7 +128,7 @@ def _open(
         sightings=_later(lambda: adapters().sightings()),
         notes=_later(lambda: adapters().notes()),
         stop_switch=_later(lambda: adapters().stop_switch()),
-        host=LocalHost(workspace),
+        host=_later(lambda: adapters().host()),
         sandbox=_later(lambda: adapters().sandbox()),
         models=_later(lambda: adapters().models()),
         outlines=_later(lambda: adapters().outlines()),

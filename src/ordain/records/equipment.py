@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +23,9 @@ from ordain.core.text.problem import Problem, Refused
 from ordain.core.text.redaction import Redactor
 from ordain.core.text.secret import Secret
 from ordain.documents.include import not_included
-from ordain.ports.ports import Ports
+
+if TYPE_CHECKING:
+    from ordain.ports.ports import Ports
 
 
 class Equipment:

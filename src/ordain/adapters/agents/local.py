@@ -13,17 +13,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordain.adapters.process.outside import program as find_program
-from ordain.core.policy.agent import MODEL_WORD, PROMPT_WORD, Agent
+from ordain.core.policy.agent import Agent
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment
-from ordain.core.task.work_item import WorkItem
-from ordain.ports.agent import Invocation, Said, StepServer
-from ordain.ports.tool import ToolResult
 
-WORD_BYTES_MAX = (128 << 10) - 1
-"""What Linux takes for one word of a command, but for the NUL at its end."""
+if TYPE_CHECKING:
+    from ordain.core.task.work_item import WorkItem
+    from ordain.ports.agent import Invocation, StepServer
+    from ordain.ports.tool import ToolResult
 
 _PLACES = ("/tmp", "/var/tmp")
 
@@ -79,7 +78,7 @@ class LocalAgents:
     def invocation(
         self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
     ) -> Invocation:
-        from ordain.adapters.agents import output, preset, python_task
+        from ordain.adapters.agents import command, preset, python_task
 
         if agent.preset is not None:
             return preset.preset_invocation(
@@ -87,26 +86,13 @@ class LocalAgents:
             )
         if agent.python is not None:
             return python_task.python_invocation(agent, item, server)
-        model = item.model or ""
-        words = tuple(item.prompt if one == PROMPT_WORD else one.replace(MODEL_WORD, model) for one in agent.command)
-        stdin, size = b"" if PROMPT_WORD in agent.command else item.prompt.encode(), len(item.prompt.encode())
-        if not stdin and size > WORD_BYTES_MAX:
-            detail = f"the prompt has {size:,} bytes, and a word of a command {WORD_BYTES_MAX:,} at most"
-            raise ValueError(f"{detail}; without `{PROMPT_WORD}` it comes on standard input")
-        return Invocation(
-            argv=words,
-            stdin=stdin,
-            env={**(server.env if server is not None else {}), "ORDAIN_MODEL": model},
-            read=output.read_object if agent.output == "json" else lambda finished: Said(text=finished.output),
-            home=agent.files,
-        )
+        return command.command_invocation(agent, item, server)
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
-        if self.registered().get(item.agent) != agent:
-            detail = f"the agent `{item.agent}` is not registered in this program"
-            return ToolResult(error="F_STEP_FAILED", detail=detail)
-        from ordain.adapters.agents.python_task import performed
+        from ordain.adapters.agents.python_task import performed, unregistered
 
+        if self.registered().get(item.agent) != agent:
+            return unregistered(item.agent)
         return await performed(self._calls[item.agent], item)
 
 

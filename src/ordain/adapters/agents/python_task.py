@@ -56,6 +56,11 @@ def _package(name: str) -> tuple[str, ...]:
     return tuple(spec.submodule_search_locations or ()) or ((spec.origin,) if spec.origin is not None else ())
 
 
+def unregistered(agent: str) -> ToolResult:
+    """What becomes of an item whose function this program does not have."""
+    return ToolResult(error="F_STEP_FAILED", detail=f"the agent `{agent}` is not registered in this program")
+
+
 async def performed(function: Callable[[Work], Any], item: WorkItem) -> ToolResult:
     """What a function of this program gives for an item, and what it reports that it used."""
     reports: list[str] = []

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import ordain
-from ordain.adapters.process.host import untrusted_because
+from ordain.adapters.process.program import untrusted_because
 from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.state.user_rules import account_home
 from ordain.adapters.workspace.locate import read_regular

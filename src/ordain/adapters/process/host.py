@@ -7,25 +7,26 @@ starts a run could put another program there.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from ordain.adapters.process.line import understanding
+from ordain.adapters.process.program import (
+    ROOT,
+    WRITABLE,
+    open_place_of,
+    program_fault,
+    system_program,
+    untrusted_because,
+)
 from ordain.adapters.state.user_rules import account_home, is_confirmed, user_file
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.policy.fact import LineFacts
 from ordain.core.policy.settings import USER_FILE, Settings, UserSettings
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.settings_in_force import read_user_settings
-
-SYSTEM_DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
-"""Where programs are looked for, in this order; the last is NixOS."""
-_ROOT = (0, 65534)
-"""Root, and what it looks like inside a user namespace."""
-_WRITABLE = "can be written by others"
 
 
 class LocalHost:
@@ -47,7 +48,7 @@ class LocalHost:
     def look_at(self, directory: str) -> tuple[str, bool]:
         real = os.path.realpath(directory)
         try:
-            return real, _open_place(Path(real)) is not None
+            return real, open_place_of(Path(real)) is not None
         except OSError:  # not there, or not ours to look at
             return real, False
 
@@ -70,7 +71,7 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
             data, fault = read_regular(path), untrusted_because(path, workspace) or ""
         except OSError as error:
             fault = f"cannot be read: {os.strerror(error.errno or 0).lower()}"
-        command = f"chmod go-w {path}" if fault == _WRITABLE else None
+        command = f"chmod go-w {path}" if fault == WRITABLE else None
     if fault:
         hint = "Correct that, or move the file away; nothing is read from it as it is."
         raise refuse("E_CONFIG_USER", f"Your own configuration {path} {fault}.", hint, command=command)
@@ -85,11 +86,6 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     return settings
 
 
-def untrusted_because(path: Path, workspace: Path | None) -> str | None:
-    """Why a file of the user's own cannot be believed; None where it can."""
-    return _fault(path, (0, os.geteuid()), workspace)
-
-
 def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str] = os.environ) -> str | None:
     """The absolute path of a program; None where it is not installed. Raises Refused where the user's own
     configuration names one that cannot be trusted."""
@@ -97,49 +93,7 @@ def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str
     given = settings.programs.get(name)
     if given is None:
         return system_program(name)
-    fault = _program_fault(given, (*_ROOT, os.geteuid()), workspace)
+    fault = program_fault(given, (*ROOT, os.geteuid()), workspace)
     if fault is not None:
         raise refuse("E_CONFIG_USER", f"{settings.file} sets programs.{name} to {given}, which {fault}.")
     return given
-
-
-def system_program(name: str) -> str | None:
-    """The same in the system's directories only."""
-    places = (f"{directory}/{name}" for directory in SYSTEM_DIRECTORIES)
-    return next((path for path in places if _program_fault(path, _ROOT, None) is None), None)
-
-
-def _program_fault(path: str, owners: tuple[int, ...], workspace: Path | None) -> str | None:
-    real = os.path.realpath(path)
-    fault = _fault(Path(path), owners, workspace, Path(path).parent, Path(real).parent)
-    if fault is not None:
-        return fault
-    return None if Path(real).is_file() and os.access(real, os.X_OK) else "is not a program"
-
-
-def _fault(path: Path, owners: tuple[int, ...], workspace: Path | None, *around: Path) -> str | None:
-    """Why others than its owners could have written a file, or replaced it in what is `around` it."""
-    real = Path(os.path.realpath(path))
-    if workspace is not None and (real.is_relative_to(workspace) or path.is_relative_to(workspace)):
-        return "lies in the workspace, where an agent could write it"
-    try:
-        for place in (*around, real):
-            found = place.stat()
-            if found.st_uid not in owners:
-                return "belongs to another user"
-            if stat.S_IMODE(found.st_mode) & 0o022:
-                return _WRITABLE
-        open_place = _open_place(real.parent)
-    except OSError:
-        return "is not there"
-    return f"lies in {open_place}, where anybody can write" if open_place is not None else None
-
-
-def _open_place(directory: Path) -> Path | None:
-    """The directory, of this and those above it, in which anybody can replace what is there; None where there is none.
-    In a sticky one (such as /tmp) nobody can replace what is another's."""
-    for place in (directory, *directory.parents):
-        mode = place.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return place
-    return None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ordain.adapters.process.host import system_program
+from ordain.adapters.process.program import system_program
 from ordain.adapters.process.shell_command import (
     CommandFinder,
     Handed,

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from ordain.adapters.state.directory import state_directory, state_path
 from ordain.adapters.workspace.openat import READ, opened
 from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Refused
-from ordain.documents.settings_in_force import sha256
 
 CONFIRMED = "user-rules"
 
@@ -40,7 +40,7 @@ def is_confirmed(data: bytes, env: Mapping[str, str]) -> bool:
     """Whether a person let what this file opens count."""
     try:
         with opened(state_path(env) / CONFIRMED, READ) as handle:
-            return os.read(handle, 200).decode("ascii", "replace").strip() == sha256(data)
+            return os.read(handle, 200).decode("ascii", "replace").strip() == _digest(data)
     except (OSError, Refused):
         return False
 
@@ -50,5 +50,9 @@ def confirm(data: bytes, env: Mapping[str, str]) -> None:
     state = state_directory(env, None)
     written = state / f".{CONFIRMED}.{os.getpid()}"
     with opened(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC) as handle:
-        os.write(handle, f"{sha256(data)}\n".encode())
+        os.write(handle, f"{_digest(data)}\n".encode())
     written.replace(state / CONFIRMED)
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{sha256(data).hexdigest()}"
