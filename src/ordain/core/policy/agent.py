@@ -1,8 +1,5 @@
-"""Agents: who performs tasks under a name, and how that is started.
-
-A definition is what a person trusted with the configuration. An approval is bound to those that its plan uses, and a
-run keeps them: what performs a task later is what was approved.
-"""
+"""Agents: who performs tasks under a name, how that is started, and who performs which task. An approval is bound to
+the definitions that its plan uses, and a run keeps them: what performs a task later is what was approved."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from ordain.core.plan.command import typed
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.policy.model_choice import ModelAccess, model_access
 from ordain.core.text.problem import Problem
-
-# --- Agent -----------------------------------------------------------------------------------------------------------
 
 AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
 """Command-line agents whose command line we know."""
@@ -74,8 +69,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def access_of(agent: Agent, model: str | None = None) -> ModelAccess:
-    """How a model that is an agent is reached. `model` is another name at the same address: where a plan names one, it
-    chooses neither who gets to read what the task says, nor who gets the key."""
+    """How a model that is an agent is reached. `model` is another name at the same address, with the same key."""
     assert agent.model is not None
     provider = agent.model.partition(":")[0]
     name = (model or agent.model).removeprefix(f"{provider}:")
@@ -87,8 +81,7 @@ def access_of(agent: Agent, model: str | None = None) -> ModelAccess:
 def model_agent(
     model: str, *, base_url: str = "", key_env: str = "", key_header: str = "", description: str = "", prompt: str = ""
 ) -> Agent:
-    """A model that performs tasks itself, with its address and key written out: an approval is bound to what they are,
-    also where a later version knows another address of its provider."""
+    """A model that performs tasks itself, its address and key written out, so that an approval is bound to them."""
     access = model_access(model, base_url=base_url, key_env=key_env, key_header=key_header)
     return Agent(
         model=model,
@@ -137,11 +130,7 @@ def unheld_problems(tier: int, agents: Mapping[str, Agent]) -> tuple[Problem, ..
     )
 
 
-# --- Kind ------------------------------------------------------------------------------------------------------------
-# What kind of work a task is, told by the word that its title begins with.
-#
-# It is a rule that anybody can read and foretell, no judgement: it only decides who does a task that names nobody,
-# and who that is is shown before anybody approves. Every step has exactly one kind.
+# --- What kind of work a task is, told by the word that its title begins with ----------------------------------------
 
 KINDS = ("code", "docs", "research", "review", "test")
 
@@ -154,8 +143,7 @@ VERBS = {
     "review": ("assess", "audit", "check", "critique", "judge", "proofread", "review", "verify"),
     "test": ("benchmark", "reproduce", "test"),
 }  # fmt: skip
-"""By kind, the words that a title of it begins with. What begins with any other word is `code`: whoever performs that
-can change things, so nothing is given to a weaker agent by accident."""
+"""By kind, the words that a title of it begins with. Any other is `code`, so no weaker agent gets it by accident."""
 _BY_VERB = {verb: kind for kind, verbs in VERBS.items() for verb in verbs}
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -166,11 +154,9 @@ def kind_of(step: Step) -> str:
     return _BY_VERB.get(word.group().lower(), "code") if word is not None else "code"
 
 
-# --- Choice ----------------------------------------------------------------------------------------------------------
-# Who performs a task, and why: the step's agent, else its plan's, else by a rule for that kind of work, else that of
-# the settings; and with which model and network, where the step goes first as well.
-#
-# The one place that says so; lint, policy, the preview and the run all ask here, so what is shown is what happens.
+# --- Who performs a task ---------------------------------------------------------------------------------------------
+# The step's agent, else its plan's, else by a rule for that kind of work, else that of the settings. Lint, policy, the
+# preview and the run all ask here, so what is shown is what happens.
 
 
 class AgentChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,9 +171,8 @@ def choose(step: Step, plans: Iterable[Plan], by_kind: Mapping[str, str], defaul
         return AgentChoice(agent=step.action.agent, why="the step names it")
     for depth, plan in enumerate(plans):
         if plan.agent:
-            return AgentChoice(
-                agent=plan.agent, why="a plan around its plan names it" if depth else "the plan names it"
-            )
+            why = "a plan around its plan names it" if depth else "the plan names it"
+            return AgentChoice(agent=plan.agent, why=why)
     kind = kind_of(step)
     if kind in by_kind:
         return AgentChoice(agent=by_kind[kind], why=f"the rule for the kind {kind} names it")
@@ -195,10 +180,8 @@ def choose(step: Step, plans: Iterable[Plan], by_kind: Mapping[str, str], defaul
 
 
 def is_open(step: Step, plans: Iterable[Plan], by_kind: Mapping[str, str]) -> bool:
-    """Whether neither the task of a step nor its plans nor a rule names anybody: then the settings do, or the arbiter
-    that they name."""
-    named = isinstance(step.action, Task) and step.action.agent
-    return not named and not any(plan.agent for plan in plans) and kind_of(step) not in by_kind
+    """Whether it is for the settings, or the arbiter that they name, to say who performs the task of a step."""
+    return choose(step, plans, by_kind, "") is None
 
 
 def model_of(step: Step, plans: Iterable[Plan], agent: Agent | None) -> str | None:
@@ -215,8 +198,7 @@ def has_network(step: Step, agent: Agent) -> bool:
 def tasks_of(
     plan: Plan, outer: str = "", around: tuple[Plan, ...] = ()
 ) -> Iterator[tuple[str, Step, tuple[Plan, ...]]]:
-    """Every step that has a task, in the order of `all_steps`: what a run calls it, the step, and the plans that it
-    lies in, the innermost first."""
+    """Every step that has a task: what a run calls it, the step, and the plans that it lies in, the innermost first."""
     plans = (plan, *around)
     for step in (*plan.steps, *plan.fallbacks):
         if isinstance(step.action, Task):

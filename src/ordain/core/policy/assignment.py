@@ -1,5 +1,4 @@
-"""Who would perform each task of a plan and with what, for whoever approves it: computed by the very rules by which a
-run does it, never told."""
+"""Who would perform each task of a plan and with what, for whoever approves it, by the rules by which a run does it."""
 
 from __future__ import annotations
 
@@ -25,8 +24,6 @@ from ordain.core.policy.agent import (
 )
 from ordain.core.policy.scope import offered, unforeseen
 from ordain.core.policy.settings import Limits, Settings, arbiter_of, candidates
-
-# --- Assignment ------------------------------------------------------------------------------------------------------
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,31 +79,37 @@ def assignments(
         assert isinstance(step.action, Task)
         choice = choose(step, plans, settings.agent_for, settings.agent)
         agent = agents.get(choice.agent) if choice is not None else None
+        known = agent or _NOBODY
+        model = model_of(step, plans, agent)
         open_to = _among(settings, agents) if is_open(step, plans, settings.agent_for) else {}
         possible = (*open_to.values(), *([agent] if agent is not None else []))
-        lent = () if agent is not None and agent.human else offered(step.action, plans, tools)
+        lent = () if known.human else offered(step.action, plans, tools)
         yield Assignment(
             step=name,
             kind=kind_of(step),
             agent=choice.agent if choice is not None else "",
             why=choice.why if choice is not None else "",
-            runner=runner_words(agent) if agent is not None else "",
-            human=agent is not None and agent.human,
-            model=_model_named(model_of(step, plans, agent), agent),
+            runner=runner_words(known),
+            human=known.human,
+            model=str(access_of(known, model)) if known.is_model else model,
             tools=lent,
             unforeseen=unforeseen(lent, tools),
             own_tools=any(one.own_tools for one in possible),
             network=any(has_network(step, one) for one in possible if not one.is_model),
-            env=agent.env if agent is not None else (),
-            files=agent.files if agent is not None else (),
-            login=agent is not None and agent.preset is not None,
+            env=known.env,
+            files=known.files,
+            login=known.preset is not None,
             arbiter=settings.arbiter if open_to else "",
             arbiter_runner=_arbiter_words(settings, agents) if open_to else "",
             among=tuple(f"{name}: {runner_words(one)}" for name, one in open_to.items()),
-            address=agent.base_url if agent is not None else "",
-            key_env=agent.key_env if agent is not None else "",
-            prompt=_template(agent, settings),
+            address=known.base_url,
+            key_env=known.key_env,
+            # A person is shown a form, and no prompt.
+            prompt="" if known.human else "agent" if known.prompt else "settings" if settings.prompt else "",
         )
+
+
+_NOBODY = Agent()
 
 
 def _among(settings: Settings | Limits, agents: Mapping[str, Agent]) -> Mapping[str, Agent]:
@@ -123,23 +126,8 @@ def _arbiter_words(settings: Settings | Limits, agents: Mapping[str, Agent]) -> 
     return runner_words(judge) if judge is not None else ""
 
 
-def _model_named(model: str | None, agent: Agent | None) -> str | None:
-    """A model as it is asked for."""
-    return str(access_of(agent, model)) if agent is not None and agent.is_model else model
-
-
-def _template(agent: Agent | None, settings: Settings | Limits) -> Literal["", "agent", "settings"]:
-    if agent is not None and agent.human:
-        return ""  # who is shown a form
-    return "agent" if agent is not None and agent.prompt else "settings" if settings.prompt else ""
-
-
-# --- Roster ----------------------------------------------------------------------------------------------------------
-# Everybody who can be given tasks, as one value for people, programs and whoever plans or chooses.
-
-
 class RosterLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent."""
+    """Somebody who can be given tasks, for people, programs and whoever plans or chooses."""
 
     name: str
     runner: str
@@ -155,8 +143,7 @@ class RosterLine(msgspec.Struct, frozen=True, kw_only=True):
     network: bool
     """Whether it has the network at trust tier 1."""
     source: Literal["trusted", "registered", "not trusted"]
-    """Where its definition is from: the configuration that a person trusted, the program that uses us, or an
-    ordain.toml that counts for nothing yet."""
+    """From the configuration, from the program that uses us, or from an ordain.toml that counts for nothing yet."""
     fault: str | None
     """Why it cannot be started here; null where nothing speaks against it."""
     digest: str
@@ -171,36 +158,23 @@ def roster(
 ) -> Iterator[RosterLine]:
     """Everybody, those that are registered first. `written` are the agents of ordain.toml as it stands: what of them
     does not count yet comes last, under the same name where another one counts."""
-    for name, agent in {
-        **registered,
-        **{one: it for one, it in settings.agents.items() if one not in registered},
-    }.items():
-        yield _line(name, agent, settings, "registered" if name in registered else "trusted", faults.get(name))
-    for name, agent in written.items():
-        if settings.agents.get(name) != agent:
-            yield _line(name, agent, Settings(), "not trusted", None)
-
-
-def _line(
-    name: str,
-    agent: Agent,
-    settings: Settings,
-    source: Literal["trusted", "registered", "not trusted"],
-    fault: str | None,
-) -> RosterLine:
-    return RosterLine(
-        name=name,
-        runner=runner_words(agent),
-        description=agent.description,
-        model=agent.model,
-        rules=tuple(kind for kind, whose in settings.agent_for.items() if whose == name),
-        default=settings.agent == name,
-        own_tools=agent.own_tools,
-        network=agent.network is True,
-        source=source,
-        fault=fault,
-        digest=agent_digest(agent),
-    )
+    counting = {**registered, **{name: agent for name, agent in settings.agents.items() if name not in registered}}
+    idle = [(name, agent) for name, agent in written.items() if settings.agents.get(name) != agent]
+    for place, (name, agent) in enumerate((*counting.items(), *idle)):
+        counts = place < len(counting)
+        yield RosterLine(
+            name=name,
+            runner=runner_words(agent),
+            description=agent.description,
+            model=agent.model,
+            rules=tuple(kind for kind, whose in settings.agent_for.items() if counts and whose == name),
+            default=counts and settings.agent == name,
+            own_tools=agent.own_tools,
+            network=agent.network is True,
+            source="not trusted" if not counts else "registered" if name in registered else "trusted",
+            fault=faults.get(name) if counts else None,
+            digest=agent_digest(agent),
+        )
 
 
 def inventory_lines(lines: tuple[RosterLine, ...]) -> Iterator[str]:
