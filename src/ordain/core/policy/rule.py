@@ -1,27 +1,10 @@
 """Rules of the settings: calls by what they are called with, and examples that show what a rule means.
 
-A rule names tools, in the words of the policy's lists, and may say what arguments must be like. It is used by its name,
-as `rule:NAME`, in any list: `[policy] allow`, `ask`, `deny`, `[guard] guarded`, `open`. Its examples are calls that it
-must match and calls that it must not (`core/lint/settings.py`).
-
-What an argument is like is told by a text in which `*` and `**` stand for any characters, by a value that it equals, or
-by a list of these, of which one is enough. An argument that is left out, null or an empty list is like nothing. Doubt
-goes to the strict side, as in all lists.
-
-Where a rule forbids or asks, letters are compared without regard to case, those of names too, and to signs that nobody
-sees, one value of several is enough, also of several in one text, between spaces, commas, brackets or quotes; a number
-may be written as a text, and what is not known yet, is of another kind than the value wanted, or is no single value,
-may match.
-
-Where it lets through, every value must match letter by letter, and be of the kind that was written. `*` stands for
-letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and never two, and `https://*.example.com/`
-one host; `**` stands for anything, and neither for a way out of a directory (`..`). And the call has no argument that
-is named neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
-
-Commands are told apart by facts (`core.policy.fact`), never by their text:
-`where = { program = "git", subcommand = "push", force = true }`. A rule forbids a line if it means one command in it,
-however that is found there. It lets a line through only by a strict reading, and only if it names every fact that
-raises an alarm. What cannot be read may be what it forbids.
+`docs/guard.md` says what a rule means in either direction. Where it forbids or asks, letters are compared without
+regard to case and to signs that nobody sees, one value of several is enough, and what is not known yet may match. Where
+it lets through, every value must match letter by letter and be of the kind that was written, and the call has no
+argument that is named neither in `where` nor in `besides`. Commands are told apart by facts (`core.policy.fact`), never
+by their text.
 """
 
 from __future__ import annotations
@@ -83,8 +66,7 @@ class CallRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ArgumentConditions:
-    """What a rule says of arguments, ready to be compared. Arguments that are None are those of what is no call with
-    arguments, or of a command."""
+    """What a rule says of arguments, ready to be compared; None are those of a command, or of what is no call."""
 
     def __init__(self, rule: CallRule) -> None:
         self._where = {name: _wanted(value) for name, value in rule.where.items()}
@@ -185,8 +167,7 @@ def _vouched(wanted: tuple[_Text | _Equal, ...], value: Any) -> bool:
 
 
 def _single(value: Any) -> Iterator[Any]:
-    """The single values of an argument: itself, or those of a list, however deep. None stands for an empty list, which
-    is like nothing."""
+    """The single values of an argument: itself, or those of a list, however deep. None stands for an empty list."""
     todo, room, characters = [value], VALUES_MAX, TEXT_MAX
     while todo:
         one = todo.pop()
@@ -254,8 +235,7 @@ class _Text:
         return Holds.NO
 
     def _stands_in(self, text: str) -> bool:
-        """Whether a text is what is meant, or one of the values is that it may be a list of. Each part is taken as soon
-        as it comes, so that nothing is tried twice."""
+        """Whether a text is what is meant, or one of the values that it may be a list of."""
         at = 0
         for part in self._among:
             found = part.search(text, at)
@@ -310,8 +290,7 @@ def _written(value: Any) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _readings(text: str) -> tuple[str, ...]:
-    """A text as somebody may take it: without regard to case, and to signs that nobody sees. One text is compared with
-    many patterns."""
+    """A text as somebody may take it: without regard to case, and to signs that nobody sees."""
     folded = _folded(text)
     return (folded,) if folded.isprintable() else (folded, "".join(filter(str.isprintable, folded)))
 
@@ -321,8 +300,7 @@ def _folded(text: str) -> str:
 
 
 def text_matches(parts: list[str], value: str) -> bool:
-    """Whether a text is one that a pattern means, given as the parts between its stars. Each part is taken as soon as
-    it comes, so that nothing is tried twice."""
+    """Whether a text has these parts between stars; each is taken as soon as it comes, so nothing is tried twice."""
     first, *others = parts
     if not others:
         return value == first

@@ -1,29 +1,14 @@
 """Policy: which plans need a person's approval, which are denied, and why.
 
 Deny wins, then ask, then allow; what no list names is asked. Every effect is judged by itself, and a plan is as its
-worst effect. Rules look at the registry and the plan's bytes, never at prose. An entry of a list is
+worst effect. Rules look at the registry and the plan's bytes, never at prose. What the
+entries of the lists mean is in `docs/approvals.md` and, for calls that agents make outside of any plan
+(`core/guard/call.py`), in `docs/guard.md`; entries that mean nothing are found in `core/lint/settings.py`.
 
-- an effect class, or `destructive`, for what the registry calls so;
-- a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`, which in `deny` and
-  `ask` also means `exec`;
-- `tool:operation`; `custom:NAME`, for custom actions of that type;
-- `agent:NAME`, who performs a task (`choose`). It says nothing of the task's contract, which is a command;
-- `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
-  paths that it does not name is not seen here;
-- `shell:reads`, for commands and contracts that only read, by a strict reading (`core/policy/command_facts.py`). No
-  other word says so: `reads` never means a command;
-- `rule:NAME`, for the calls that a rule of the settings means (`core/policy/rule.py`), by their arguments too.
-
-The same lists judge calls that agents make outside of any plan (`core/guard/call.py`), where entries may also name
-tools that no plan can call (`HOST_TOOL`). Entries that mean nothing are found in `core/lint/settings.py`.
-
-Doubt goes to the strict side. In `deny` and `ask` a pattern also means what lies beneath a path it matches, and
-`docs/**` also the directory `docs`; spellings that some file system takes for the same path are the same. A path that
-only may touch one of them is asked about, by either list: one that is decided at run time, one that lint refuses, a
-pattern, a directory above, and whatever may lie beneath what is destroyed or moved. In `allow` a pattern means what it
-says, letter by letter, and vouches for a call only if that is of a known tool about paths, is not opaque, and names no
-path that is not matched. What is destructive is allowed by its name or as `destructive`, never by a class or a path. A
-word for a class or for an action of ours never allows a tool that bears it as its name.
+Doubt goes to the strict side. A path that only may touch what `deny` or `ask` names is asked about: one that is decided
+at run time, one that lint refuses, a pattern, a directory above, and what may lie beneath what is destroyed or moved.
+`allow` vouches for a call only if that is of a known tool about paths, is not opaque, and names no other path. A word
+for a class or for an action of ours never allows a tool that bears it as its name.
 """
 
 from __future__ import annotations
@@ -48,11 +33,6 @@ from ordain.core.text.control import folded
 from ordain.core.text.path import COMPARED_MAX, pattern_fault
 from ordain.core.text.pattern import PathPattern, normal, plain_part
 from ordain.core.text.problem import Place, Problem
-
-# --- Judge -----------------------------------------------------------------------------------------------------------
-# Lists of entries, ready to be compared with effects: what is denied, what is asked about, what is let through.
-#
-# What the entries mean is said above. The same judge judges plans (`rule`) and single calls (`core/guard/call.py`).
 
 Rules = Mapping[str, CallRule]
 _NO_RULES: Rules = {}
@@ -83,24 +63,18 @@ class _Entries:
     """Patterns of a list, compared with paths as long as that takes bearable time."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
-        self._cost = 0
-
-    def begin_anew(self) -> None:
-        self._cost = 0
-
-    def add(self, entry: _Entry) -> None:
-        self._entries.append(entry)
+        self.entries: list[_Entry] = []
+        self.cost = 0
 
     @property
     def exhausted(self) -> bool:
-        return self._cost > COMPARED_MAX
+        return self.cost > COMPARED_MAX
 
     def matching(self, path: str, *, deep: bool = False) -> set[str]:
         """The entries that match a path, or with `deep` everything beneath as well; none any more when exhausted."""
-        near = [entry for entry in self._entries if entry.part in path]
+        near = [entry for entry in self.entries if entry.part in path]
         near = [entry for entry in near if entry.deep >= deep and all(part in path for part in entry.parts)]
-        self._cost += len(path) * len(near)
+        self.cost += len(path) * len(near)
         if self.exhausted:
             return set()
         return {entry.text for entry in near if any(pattern.matches(path) for pattern in entry.patterns)}
@@ -128,7 +102,7 @@ class _PolicyList(Generic[_Seen]):
 
     def begin_anew(self) -> None:
         """Forget what was compared: for lists that live long and judge many calls, each by itself."""
-        self._wild.begin_anew()
+        self._wild.cost = 0
         self._seen.clear()
         for tools, _ in self._rules.values():
             tools.begin_anew()
@@ -161,7 +135,7 @@ class Strict(_PolicyList[tuple[set[str], set[str]]]):
         if plain == base:
             self._plain.setdefault(base, set()).add(entry)
         else:
-            self._wild.add(_entry(entry, base, f"{base}/**", deep=True))
+            self._wild.entries.append(_entry(entry, base, f"{base}/**", deep=True))
             depth = math.inf if "**" in base else count(base)
             self._reach.setdefault(plain, []).append((entry, depth))
 
@@ -218,7 +192,7 @@ class AllowList(_PolicyList[set[str]]):
             text = entry.removeprefix(PATH)
             if pattern_fault(text) is None:
                 pattern = normal(text)
-                self._wild.add(_entry(entry, pattern, deep=pattern.endswith("**")))
+                self._wild.entries.append(_entry(entry, pattern, deep=pattern.endswith("**")))
 
     def vouching(self, subject: Subject) -> tuple[set[str], set[str]]:
         """The entries that let an effect through by what it is; where none does, those that do it by its paths, which
@@ -245,8 +219,8 @@ class AllowList(_PolicyList[set[str]]):
         return found
 
     def nearly(self, subject: Subject) -> Iterator[str]:
-        """The rules that would let an effect through but for its arguments, and for which; of those only what a rule
-        names is told."""
+        """The rules that would let an effect through but for arguments, of which only those are told that a rule
+        names."""
         for entry, (tools, conditions) in sorted(self._rules.items()):
             if subject.args is not None and any(tools.vouching(subject)):
                 unlike, unnamed = conditions.unlike(subject.args), conditions.unnamed(subject.args)
@@ -263,8 +237,7 @@ class AllowList(_PolicyList[set[str]]):
 
     def _vouching(self, path: NamedPath) -> set[str]:
         if path not in self._seen:
-            vouching = self._wild.matching(path.exact, deep=path.deep) if path.exact is not None else set[str]()
-            self._seen[path] = vouching
+            self._seen[path] = self._wild.matching(path.exact, deep=path.deep) if path.exact is not None else set()
         return self._seen[path]
 
 
@@ -282,24 +255,19 @@ class Judge:
 
     def __init__(self, settings: Settings) -> None:
         rules = settings.rules
-        self._deny, self._ask = Strict(settings.deny, rules), Strict(settings.ask, rules)
+        self._strict = {"deny": Strict(settings.deny, rules), "ask": Strict(settings.ask, rules)}
         self._allow = AllowList(settings.allow, rules)
 
     def verdict(self, subject: Subject) -> ListVerdict:
-        denied, may_be_denied, paths = self._deny.names(subject)
-        if denied:
-            return ListVerdict("deny", f"the deny list names {quoted(denied)}", paths)
-        if may_be_denied:
-            return ListVerdict(
-                "ask", f"{_may(may_be_denied)} what the policy's deny list names ({quoted(may_be_denied)})", paths
-            )
-        asked, may_be_asked, paths = self._ask.names(subject)
-        if asked:
-            return ListVerdict("ask", f"is in the policy's ask list ({quoted(asked)})", paths)
-        if may_be_asked:
-            return ListVerdict(
-                "ask", f"{_may(may_be_asked)} what the policy's ask list names ({quoted(may_be_asked)})", paths
-            )
+        for name, entries in self._strict.items():
+            surely, maybe, paths = entries.names(subject)
+            if surely and name == "deny":
+                return ListVerdict("deny", f"the deny list names {quoted(surely)}", paths)
+            if surely:
+                return ListVerdict("ask", f"is in the policy's ask list ({quoted(surely)})", paths)
+            if maybe:
+                may = "may be" if any(entry.startswith(RULE) for entry in maybe) else "may touch"
+                return ListVerdict("ask", f"{may} what the policy's {name} list names ({quoted(maybe)})", paths)
         words, vouching = self._allow.vouching(subject)
         if words & {subject.effect.tool, subject.effect.effect.value}:
             return ListVerdict("allow", "is allowed without asking")
@@ -310,9 +278,8 @@ class Judge:
         return ListVerdict("ask", "is not in the policy's allow list")
 
     def too_much(self) -> Iterator[Problem]:
-        """That not every path could be compared with what is denied. Asking would not do: no approval overrides a
-        deny."""
-        if self._deny.exhausted:
+        """That not every path could be compared with what is denied, which no approval overrides."""
+        if self._strict["deny"].exhausted:
             yield Problem(
                 code="E_POLICY_DENIED",
                 detail="Policy denies the plan: its paths cannot all be compared with the deny list, there is too much "
@@ -321,16 +288,9 @@ class Judge:
             )
 
 
-def _may(entries: Iterable[str]) -> str:
-    return "may be" if any(entry.startswith(RULE) for entry in entries) else "may touch"
-
-
 def quoted(words: Iterable[str]) -> str:
     """Entries, as sentences have them."""
     return ", ".join(f"`{word}`" for word in sorted(words))
-
-
-# --- Policy ----------------------------------------------------------------------------------------------------------
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
