@@ -1,14 +1,11 @@
-"""What a command line does, as far as that can be known: facts, and one word for its risk.
-
-Two uses, kept apart. An alarm may rest on any fact, even on a guess: a word in the arguments of an unknown program, a
-statement in the text that an interpreter gets. A command counts as one that only reads after a strict reading alone
-(`read_strictly`): known programs, literal words, known options, no substitution, nothing written.
-"""
+"""What a command line does, as far as that can be known: facts, and one word for its risk. An alarm may rest on any
+fact, even on a guess; a command counts as one that only reads after a strict reading alone (`read_strictly`)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from posixpath import normpath
 
 import msgspec
@@ -48,9 +45,7 @@ LINE_MAX = 16_384
 """How long a line may be that is looked at; a longer one is unknown."""
 _DEPTH_MAX = 4
 _REMEMBERED, _REMEMBERED_LENGTH = 4096, 1024
-
-
-_UNKNOWN = LineFacts(commands=(CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),)),))
+_UNKNOWN = CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),))
 
 
 class FactReader:
@@ -58,23 +53,15 @@ class FactReader:
 
     def __init__(self, table: ProgramTable, read: Read, root: str = "", control: Sequence[str] = ()) -> None:
         self._table, self._read, self._root, self._control = table, read, root.rstrip("/"), control
-        self._known_words: dict[tuple[Words, str | None, int], CommandFacts] = {}
-        self._known_lines: dict[str, LineFacts] = {}
+        self._words, self._short_line = lru_cache(_REMEMBERED)(self._of_words), lru_cache(_REMEMBERED)(self._of_line)
 
     def line(self, text: str) -> LineFacts:
         """What a line does. Agents write the same ones again and again."""
-        known = self._known_lines.get(text)
-        if known is None:
-            known = self._of_line(text)
-            if len(text) <= _REMEMBERED_LENGTH:
-                if len(self._known_lines) >= _REMEMBERED:
-                    self._known_lines.clear()
-                self._known_lines[text] = known
-        return known
+        return self._short_line(text) if len(text) <= _REMEMBERED_LENGTH else self._of_line(text)
 
     def _of_line(self, text: str) -> LineFacts:
         if len(text) > LINE_MAX or len(text.encode("utf-8", "surrogatepass")) > LINE_MAX:
-            return _UNKNOWN
+            return LineFacts(commands=(_UNKNOWN,))
         read = read_strictly(text)
         if read is None:
             return LineFacts(commands=tuple(_with_inner(self._text(text, 0))))
@@ -113,9 +100,7 @@ class FactReader:
         """What commands do together: `curl … | sh`, `bash <(curl …)`, `curl -o a … && sh a`, `echo … | psql`."""
         inner = [(one, self._innermost(one.words)) for one in commands if one.words]
         fetching = any(words and words[0] in FETCHERS for _, words in inner)
-        unpacking = fetching and any(
-            words and words[0] in ("tar", "unzip", "bsdtar", "7z", "cpio") for _, words in inner
-        )
+        unpacking = fetching and any(words and words[0] in _UNPACKING for _, words in inner)
         for stages in pipelines:
             if stages[0][:1] == ("yes",) and stages[1] and stages[1][0] not in _FILTERING:
                 yield FactNote(CommandFact.FORCE, "yes")
@@ -183,8 +168,8 @@ class FactReader:
         if not one.words:
             return CommandFacts(program="", findings=tuple(findings), strict=not one.outputs)
         if one.words == (None,) and one.handed:  # a place that the reader could not read
-            return CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),))
-        facts = self.words(one.words, one.directory, depth)
+            return _UNKNOWN
+        facts = self._words(one.words, one.directory, depth)
         if self._inside(".", one.directory) is None:  # what is there may be a repository, or a plugin, of anybody
             facts = msgspec.structs.replace(facts, strict=False)
         if one.directory and facts.program == "git":  # a repository may begin there, whose settings name programs
@@ -194,33 +179,18 @@ class FactReader:
         findings += [FactNote(CommandFact.HIDDEN, name) for name in risky if _INJECTS.match(name)]
         return msgspec.structs.replace(facts, findings=_once((*facts.findings, *findings)))
 
-    def words(self, words: Words, directory: str | None = "", depth: int = 0) -> CommandFacts:
-        """What a program does that is started with these words."""
-        key = words, directory, depth
-        if key not in self._known_words:
-            if len(self._known_words) >= _REMEMBERED:
-                self._known_words.clear()
-            self._known_words[key] = self._of_words(words, directory, depth)
-        return self._known_words[key]
-
     def _of_words(self, words: Words, directory: str | None, depth: int) -> CommandFacts:
+        """What a program does that is started with these words."""
         if words[0] is None:
             notes = (FactNote(CommandFact.UNKNOWN), FactNote(CommandFact.HIDDEN), *guesses_in(words))
             return CommandFacts(program="", findings=notes)
         name = _name(words[0])
-        own = "/" in words[0] and not _INSTALLED.fullmatch(words[0])
-        if name not in self._table:
-            facts = self._unknown(words, directory)
-        elif own:
-            known = self._known((name, *words[1:]), directory, depth)
-            notes = (
-                FactNote(CommandFact.UNKNOWN, words[0]),
-                *self._path(CommandFact.RUNS_WORKSPACE, words[0], directory),
-            )
-            facts = msgspec.structs.replace(known, findings=_once((*known.findings, *notes)), strict=False)
-        else:
-            facts = self._known((name, *words[1:]), directory, depth)
+        known = name in self._table
+        facts = self._known((name, *words[1:]), directory, depth) if known else self._unknown(words, directory)
         added = tuple(FactNote(fact, name) for fact in self._table.added(name))
+        if known and "/" in words[0] and not _INSTALLED.fullmatch(words[0]):  # it may be the workspace's own
+            own = self._path(CommandFact.RUNS_WORKSPACE, words[0], directory)
+            added = (FactNote(CommandFact.UNKNOWN, words[0]), *own, *added)
         if added:
             facts = msgspec.structs.replace(facts, findings=_once((*facts.findings, *added)), strict=False)
         return facts
@@ -268,7 +238,7 @@ class FactReader:
                 if role == "script" and word is not None and _name(word) not in self._table:
                     findings += script_deeds(word, rest)
                 if role == "script" and word is not None and _name(word) in self._table and depth < _DEPTH_MAX:
-                    found_inside.append(self.words((_name(word), *rest), directory, depth + 1))
+                    found_inside.append(self._words((_name(word), *rest), directory, depth + 1))
         if len(call.operands) == 1 and "remote" in call.entry.operands:  # a shell there
             findings.append(FactNote(CommandFact.REMOTE))
         if inner is not None and _looks(inner):
@@ -280,15 +250,14 @@ class FactReader:
         for started in call.started:
             facts = self._inner(started, directory, depth) if depth < _DEPTH_MAX else None
             strict = False
-            found_inside.append(facts or CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),)))
+            found_inside.append(facts or _UNKNOWN)
         if call.entry.downloads and inner is not None and inner.program not in self._table:
             findings.append(FactNote(CommandFact.RUNS_DOWNLOADED, inner.program))
-        further = call.further
         calming = _calming(call)
         strict = strict and not calming & {"--help"}
         if calming:
             findings = [one for one in findings if one.fact not in ALARMS]
-        for tokens, named, value in further:
+        for tokens, named, value in call.further:
             for token in tokens:
                 role = token.removesuffix("@")
                 if token == role:
@@ -334,8 +303,8 @@ class FactReader:
             yield from guesses_in((None, *unlisted))
 
     def _words_stay(self, words: Sequence[str], findings: Sequence[FactNote], directory: str | None) -> bool:
-        """Whether none of these words of what writes, or runs code, can be a path that leads out of the workspace, or
-        to a control file: the table does not say of each what it is. What anybody may put into `/tmp` is never run."""
+        """Whether no word of what writes, or runs code, can be a path that leads out of the workspace, or to a control
+        file. What anybody may put into `/tmp` is never run."""
         facts = {one.fact for one in findings}
         runs = CommandFact.RUNS_WORKSPACE in facts
         if not runs and CommandFact.WRITES not in facts:
@@ -352,14 +321,12 @@ class FactReader:
     def _inner(self, words: Words, directory: str | None, depth: int) -> CommandFacts | None:
         while words and words[0] is not None and ASSIGNMENT.match(words[0]):
             words = words[1:]
-        if not words:
-            return None
-        return self.words(words, directory, depth + 1)
+        return self._words(words, directory, depth + 1) if words else None
 
     def _handed(self, text: str, depth: int) -> Iterator[CommandFacts]:
         """The commands of a text that a command hands to a shell."""
         if depth >= _DEPTH_MAX:
-            yield CommandFacts(program="", findings=(FactNote(CommandFact.UNKNOWN),))
+            yield _UNKNOWN
         else:
             yield from self._text(text, depth + 1)
 
@@ -377,11 +344,8 @@ class FactReader:
                 return [FactNote(CommandFact.NETWORK, _host(word))], word is not None
             case "elsewhere":
                 if word is not None and (found := _ELSEWHERE.match(word)) is not None:
-                    return [
-                        FactNote(CommandFact.NETWORK, found[0]),
-                        FactNote(CommandFact.PUBLISHES, found[0]),
-                        FactNote(CommandFact.REMOTE, found[0]),
-                    ], True
+                    facts = (CommandFact.NETWORK, CommandFact.PUBLISHES, CommandFact.REMOTE)
+                    return [FactNote(fact, found[0]) for fact in facts], True
                 return self._operand("writes", word, directory, program)
             case "filter":
                 harmless = _FILTERS.get(_FILTER_NAMES.get(program, ""))
@@ -393,11 +357,11 @@ class FactReader:
                 return [*notes, *([FactNote(CommandFact.OUTSIDE)] if _FILTER_WRITES.search(word or "") else [])], False
             case "script":
                 return list(self._path(CommandFact.RUNS_WORKSPACE, word, directory)), word is not None
-            case "code" | "sql":
-                if role == "sql":
-                    local = program in _FILE_DATABASES
-                    changes = guesses_of_sql(word or "") if local else statements_change(word or "")
-                    return [_local(one) if local else one for one in changes], False
+            case "sql" if program in _FILE_DATABASES:
+                return [*map(_local, guesses_of_sql(word or ""))], False
+            case "sql":
+                return [*statements_change(word or "")], False
+            case "code":
                 return [*guesses(word or ""), FactNote(CommandFact.RUNS_WORKSPACE)], False
             case "env":
                 secret = word is not None and may_name(word, SECRET_NAMES)
@@ -441,8 +405,7 @@ class FactReader:
         return None if full == ".." or full.startswith("../") else full
 
     def _is_plain(self, path: str, directory: str | None) -> bool:
-        """Whether a path is known to be one that may be read by a strict reading: of the workspace, or of the system's
-        public files."""
+        """Whether a path may be read by a strict reading: of the workspace, or of the system's public files."""
         if _is_secret(path):
             return False
         return (
@@ -543,9 +506,8 @@ def _local(note: FactNote) -> FactNote:
         return note
     lost = note.about.lower().startswith(("update", ".restore"))
     hidden = note.about.startswith((".", "load_ext")) and not lost
-    return FactNote(
-        CommandFact.IRREVERSIBLE if lost else CommandFact.HIDDEN if hidden else CommandFact.WRITES, note.about
-    )
+    fact = CommandFact.IRREVERSIBLE if lost else CommandFact.HIDDEN if hidden else CommandFact.WRITES
+    return FactNote(fact, note.about)
 
 
 def _may_be_paths(word: str) -> Iterator[str]:
@@ -558,10 +520,8 @@ def _may_be_paths(word: str) -> Iterator[str]:
 
 
 def _host(word: str | None) -> str:
-    if word is None:
-        return "…"
-    found = re.match(r"(?:[a-z+]+://)?(?:[^/@]*@)?([^/:?#]+)", word, re.IGNORECASE)
-    return found[1] if found is not None else word
+    found = re.match(r"(?:[a-z+]+://)?(?:[^/@]*@)?([^/:?#]+)", word or "", re.IGNORECASE)
+    return found[1] if found is not None else "…" if word is None else word
 
 
 def _started_by(

@@ -1,8 +1,4 @@
-"""What a command may do, guessed from its words: an alarm may rest on a guess, and nothing else does.
-
-The words of a program that the table does not have, the text that an interpreter gets, statements for a database, names
-of secret files and variables.
-"""
+"""What a command may do, guessed from its words: an alarm may rest on a guess, and nothing else does."""
 
 from __future__ import annotations
 
@@ -146,10 +142,7 @@ _LINE = (
         compile_later(r"(\b(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|HISTFILE|HISTSIZE)=|\bunset\s+HISTFILE)"),
     ),
 )
-"""Files emptied by a redirection alone; what a pattern moves away from outside; names that braces, loaded libraries
-and forgotten histories hide."""
-
-
+"""Among them: files that a redirection empties; names that braces, loaded libraries and forgotten histories hide."""
 _MAY_DO = compile_later(
     r"\bmv\s|[{>]|<\(|<<<|PATH=|PRELOAD|LIBRARIES|HIST|(?:PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|OPEN|_[A-Z]+)=|\|\s*(?:sudo|\w*sh\b)|sh\s+-c"
     r"|getline|s_client|\bsed\s"

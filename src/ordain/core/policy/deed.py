@@ -1,7 +1,5 @@
-"""Verbs among the words of programs that act by subcommands, of tasks and of scripts: what they suggest is done.
-
-A guess, so it only raises. A verb of looking that comes first ends the search: `get deploy`, `lint:release`.
-"""
+"""Verbs among the words of subcommands, tasks and scripts: what they suggest is done. A guess, so it only raises. A
+verb of looking that comes first ends the search: `get deploy`, `lint:release`."""
 
 from __future__ import annotations
 
@@ -85,8 +83,8 @@ _NO_VERB = re.compile(r"\A[-=]|://| |.{61}")
 
 
 def deeds(words: Iterable[str | None], *, wide: bool) -> Iterator[FactNote]:
-    """What the first verb among these words suggests: `flywayClean`, `db:drop`, `delete_users.py`. `wide`: of programs
-    whose subcommands change something elsewhere, where `create` and `set` count as well."""
+    """What the first verb among these words suggests: `flywayClean`, `db:drop`. `wide`: `create` and `set` count
+    too."""
     found: FactNote | None = None
     for word in words:
         if word is None or _NO_VERB.search(word) or (not wide and "/" in word):
@@ -110,15 +108,11 @@ def deeds(words: Iterable[str | None], *, wide: bool) -> Iterator[FactNote]:
 
 def script_deeds(script: str, rest: Words) -> Iterator[FactNote]:
     """What the name of a script, or of an unknown program, and the words behind it suggest."""
-    stem = _stem(script)
+    name = script.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
     yield from deeds((stem, *rest[:3]), wide=False)
     if stem in ("install", "uninstall"):
         yield FactNote(CommandFact.OUTSIDE, script)
     for word in rest:
         if word is not None and " " in word:
             yield from guesses_of_sql(word)
-
-
-def _stem(word: str) -> str:
-    """The name of a script: `scripts/deploy.sh` is `deploy`."""
-    return word.rpartition("/")[2].rpartition(".")[0] or word.rpartition("/")[2]

@@ -1,7 +1,4 @@
-"""Facts about commands: what one does, as far as it can be told, and one word for its risk.
-
-`core.policy.command_facts` finds them, lists and rules ask for them.
-"""
+"""Facts about commands, which `core.policy.command_facts` finds, and for which lists and rules ask."""
 
 from __future__ import annotations
 
@@ -42,13 +39,7 @@ class CommandFact(StrEnum):
     UNKNOWN = "unknown"
 
 
-ALARMS = frozenset(CommandFact) - {
-    CommandFact.READS,
-    CommandFact.WRITES,
-    CommandFact.NETWORK,
-    CommandFact.RUNS_WORKSPACE,
-    CommandFact.UNKNOWN,
-}
+ALARMS = frozenset(CommandFact) - set(map(CommandFact, ("reads", "writes", "network", "runs_workspace", "unknown")))
 """The facts that raise the risk of a command."""
 
 
@@ -81,8 +72,8 @@ class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
     through: tuple[str, ...] = ()
     """What starts it: `sudo`, `timeout`."""
     runner: bool = False
-    """Whether one of these finds the program in the project: `uv run`, `npx`, `python -m`. A rule opens that only if it
-    names `through`."""
+    """Whether one of these finds the program in the project (`uv run`): a rule opens that only if it names
+    `through`."""
     listed: bool = True
     """Whether the table lists every option, so that none is only taken for harmless."""
     inner: tuple[CommandFacts, ...] = ()
