@@ -1,8 +1,6 @@
-"""How protected files are loaded: what a new file could change about that, so that a contract holds that should not.
-
-A table for each ecosystem, and nothing else in one place. A new `conftest.py` decides what tests mean; a package in
-place of a module is what they import. Pure: only names are compared, in the one spelling of `folded`.
-"""
+"""How protected files are loaded: what a new file could change about that, so that a contract holds that should not. A
+new `conftest.py` decides what tests mean; a package in place of a module is what they import. Only names are
+compared."""
 
 from __future__ import annotations
 
@@ -90,8 +88,7 @@ class LoadingRules:
     def __init__(
         self, protected: Collection[str], present: Collection[str] = (), standard: Collection[str] = ()
     ) -> None:
-        """`present` are files in the workspace, of which those count that make a directory a package; `standard` are
-        the modules that Python brings."""
+        """`present` are files in the workspace, `standard` the modules that Python brings."""
         self._standard = _TOOLS.union(map(folded, standard))
         files = [path for path in protected if not is_runner_file(path)]
         known = [folded(path) for path in files]

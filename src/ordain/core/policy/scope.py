@@ -1,14 +1,10 @@
-"""What an agent may use inside a step: exactly the tools that the step lists, else those that the plan does, else those
-that only work on files of the workspace. Commands are never among them unless the step itself lists them: a plan lists
-`shell` for its contracts, and that is no reason to hand it to an agent.
-
-And what a call of one of them may do: its arguments fit, it writes nothing but what the step may write and nothing that
-is protected, and it is handed no secret, for only a plan can name one, and no file that is there to hold some.
-"""
+"""What an agent may use inside a step, and what a call may do: exactly the tools that the step lists, else those that
+the plan does, but for commands, which a plan lists for its contracts, else those that only work on files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from ordain.core.plan.action import Task
@@ -28,8 +24,7 @@ FAULTS_MAX = 20
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
-    """The tools that a task lists, or, but for commands, the innermost plan around it that lists any; None where none
-    does."""
+    """The tools that a task lists, or, but for commands, the innermost plan around it that lists any."""
     if task.tools is not None:
         return task.tools
     listed = next((plan.tools for plan in plans if plan.tools is not None), None)
@@ -47,14 +42,10 @@ def offered(task: Task, plans: Sequence[Plan], tools: Mapping[str, ToolDefinitio
 
 
 def unforeseen(names: Iterable[str], tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
-    """Those of the tools that a task may use which can do anything, or destroy something outside of the workspace, with
-    arguments that no plan holds and nobody has approved one by one."""
-    named = ((name, tools[name]) for name in names)
-    return tuple(
-        name
-        for name, tool in named
-        if tool.effect is EffectClass.OPAQUE or (tool.destructive and not _works_on_files(tool))
-    )
+    """Those of these tools that can do anything, or destroy something outside of the workspace."""
+    named = [tools[name] for name in names]
+    harm = (one.effect is EffectClass.OPAQUE or (one.destructive and not _works_on_files(one)) for one in named)
+    return tuple(compress(names, harm))
 
 
 def offered_in(plan: Plan, tools: Mapping[str, ToolDefinition]) -> Iterator[tuple[Step, tuple[str, ...]]]:
@@ -96,8 +87,8 @@ def out_of_scope(name: str, step: Step, there_are: Sequence[str], command: str) 
 def call_problem(
     tool: ToolDefinition, args: Mapping[str, Any], step: Step, protect: Sequence[str], control: Sequence[str] = ()
 ) -> Problem | None:
-    """Why a step's agent may not call a tool like this; None where it may, as far as its plan goes. `protect` are the
-    patterns of what must stay as it is, `control` those of control files that the settings add."""
+    """Why a step's agent may not call a tool like this, as far as its plan goes; None where it may. `protect` and
+    `control` are patterns of what must stay as it is."""
     faults = (unbearable(args) or argument_faults(tool, args))[:FAULTS_MAX]
     if faults:
         details, hints = " ".join(one for one, _ in faults), dict.fromkeys(hint for _, more in faults for hint in more)
@@ -162,8 +153,7 @@ MAKES_DIRECTORIES = "make_dir"
 
 
 def protecting_pattern(path: str, patterns: Sequence[str], *, deep: bool) -> str | None:
-    """Why a path must not be written, as these patterns protect it, or, where it is `deep`, something that is surely
-    beneath it; None when they do not."""
+    """Why a path must not be written, as these patterns protect it, or, where it is `deep`, something beneath it."""
     name = folded(path)
     for text in patterns:
         if deep and (plain_part(folded(text)) + "/").startswith(f"{name}/"):

@@ -16,9 +16,6 @@ from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
 from ordain.core.text.secret import may_name
 
-# --- Limits ----------------------------------------------------------------------------------------------------------
-# The part of the settings that stays with a run.
-
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
@@ -30,8 +27,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: tuple[str, ...]
     """Names of environment variables that commands and contracts may see."""
     handlers: Mapping[str, ToolDefinition] = {}
-    """The handlers of the custom actions that the run may do, and the tools it may call that are not built in, by their
-    names among the tools: what was approved."""
+    """The approved handlers of custom actions, and tools that are not built in, by their names among the tools."""
     tier: int = 0
     """The trust tier that commands and contracts run at."""
     sandbox: SandboxLimits = SandboxLimits()
@@ -49,11 +45,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     among: tuple[str, ...] = ()
     """Among whom."""
     progress: bool = False
-    """Whether agents are told where their step is in the plan, and what the steps that it needs gave. Runs of before
-    that have it not."""
+    """Whether agents are told where their step is in the plan, and what the steps that it needs gave."""
 
-
-# --- Settings --------------------------------------------------------------------------------------------------------
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -204,8 +197,7 @@ def arbiter_of(settings: Settings) -> Agent | None:
 
 
 def candidates(agents: Mapping[str, Agent], settings: Settings, tier: int) -> tuple[str, ...]:
-    """Among whom the arbiter may choose at a trust tier: everybody whom policy does not deny, but for itself. A person
-    is asked by a plan or by a rule, never by an arbiter."""
+    """Among whom the arbiter may choose at a trust tier: everybody but persons, itself, and whom policy denies."""
     left_out = {name.removeprefix("agent:") for name in settings.deny} | {settings.arbiter} - {settings.agent}
     return tuple(
         name
@@ -227,8 +219,8 @@ YOURS = "yours/"
 
 
 def with_user_rules(settings: Settings, user: UserSettings) -> Settings:
-    """The settings of a workspace with the user's own rules for calls outside of plans. What either guards is guarded,
-    and what either opens is open but for that: so a workspace only makes the user's own rules stricter."""
+    """The settings of a workspace with the user's own rules for calls outside of plans, which it only makes
+    stricter."""
 
     def named(entries: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(f"{RULE}{YOURS}{one.removeprefix(RULE)}" if one.startswith(RULE) else one for one in entries)
@@ -256,19 +248,14 @@ def limits(
     tier: int = 0,
     among: tuple[str, ...] = (),
 ) -> Limits:
-    """The part of the settings that stays with a run, which uses these handlers and tools that are not built in, and
-    these agents, and has this trust tier; `among` are those that an arbiter chooses from."""
+    """The part of the settings that stays with a run, which uses these handlers and agents, and has this trust tier;
+    `among` are those that an arbiter chooses from."""
+    kept = ("concurrency", "step_timeout_ms", "contract_timeout_ms", "on_failure", "env")
+    of_agents = ("agent", "agent_for", "prompt") if agents else ()
     return Limits(
-        concurrency=settings.concurrency,
-        step_timeout_ms=settings.step_timeout_ms,
-        contract_timeout_ms=settings.contract_timeout_ms,
-        on_failure=settings.on_failure,
-        env=settings.env,
+        **{name: getattr(settings, name) for name in (*kept, *of_agents)},
         handlers=handlers or {},
         agents=agents or {},
-        agent=settings.agent if agents else "",
-        agent_for=settings.agent_for if agents else {},
-        prompt=settings.prompt if agents else "",
         arbiter=settings.arbiter if among else "",
         among=among,
         progress=settings.progress and bool(agents),
@@ -278,16 +265,14 @@ def limits(
 
 
 def secret_variables(settings: Settings) -> tuple[str, ...]:
-    """The patterns of variables whose values are secrets: those that the settings name, what an agent may see besides
-    every command that is called like a credential, and the keys of models."""
+    """The patterns of variables whose values are secrets: of the settings, of agents, and of keys of models."""
     seen = {name for agent in settings.agents.values() for name in agent.env if may_name(name, SECRET_NAMES)}
     return (*settings.secret_env, *sorted(seen | _keys_of_models(settings)))
 
 
 def _keys_of_models(settings: Settings) -> set[str]:
     """The variables that hold the keys of models: secrets, whatever they are called."""
-    planner = planner_access(settings)
-    judge = arbiter_of(settings)
+    planner, judge = planner_access(settings), arbiter_of(settings)
     agents = [*settings.agents.values(), *([judge] if judge is not None else [])]
     keys = {agent.key_env for agent in agents if agent.key_env}
     return keys | ({planner.key_env} if planner is not None and planner.key_env else set())
@@ -300,12 +285,5 @@ def is_secret_variable(name: str, settings: Settings) -> bool:
 
 def sandbox_limits(settings: Settings) -> SandboxLimits:
     """What commands are held to at tier 1."""
-    return SandboxLimits(
-        processes=settings.sandbox_processes,
-        open_files=settings.sandbox_open_files,
-        file_mib=settings.sandbox_file_mib,
-        memory_mib=settings.sandbox_memory_mib,
-        tmp_mib=settings.sandbox_tmp_mib,
-        read=settings.sandbox_read,
-        control=settings.control,
-    )
+    own = (name for name in SandboxLimits.__struct_fields__ if name != "control")
+    return SandboxLimits(**{name: getattr(settings, f"sandbox_{name}") for name in own}, control=settings.control)
