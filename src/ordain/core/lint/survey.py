@@ -1,13 +1,10 @@
-"""A plan taken apart once for all the rules: everything that may run, by what it does, and what names what.
-
-Rules look at lists here instead of walking the plan each for itself; a plan may have 20,000 steps. Nothing is judged.
-"""
+"""A plan taken apart once for all the rules: everything that may run, by what it does, and what names what."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -26,8 +23,6 @@ from ordain.core.policy.script import Script, plain_script
 from ordain.core.policy.settings import Settings
 from ordain.core.text.limit import NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.text.problem import Problem, closest
-
-# --- Survey ----------------------------------------------------------------------------------------------------------
 
 COMPARED_MAX = 50_000
 
@@ -67,8 +62,7 @@ class Scope:
 
     @cached_property
     def needs(self) -> Mapping[str, Sequence[str]]:
-        """What each step waits for: its own needs, and what references imply. A fallback runs for the steps that name
-        it, so what it refers to comes before those."""
+        """What each step waits for. What a fallback refers to comes before the steps that name it."""
         needs: dict[str, list[str]] = {name: list(step.needs) for name, step in self.steps.items()}
         for link in self.links:
             for step in self.users.get(link.step, ()) if link.step not in self.steps else (link.step,):
@@ -202,7 +196,7 @@ class Survey:
     def _ask(self, scope: Scope, step: Step | None, what: str, expression: str, *, after: bool = False) -> None:
         names = VARIABLES
         if step is not None and step.for_each is not None:
-            names |= {step.for_each.name or "item", "index"}
+            names |= {item_name(step), "index"}
         if after:
             names |= OWN_END
         self.asked.append(AskedExpression(scope, step, what, expression, names, named(expression), after))
@@ -215,15 +209,11 @@ class Survey:
     @cached_property
     def plain_contracts(self) -> list[tuple[Step, Contract, Script]]:
         """The contracts that are plain words and can be taken apart without a parser."""
-        found = []
-        for step, contract in self.contracts:
-            script = plain_script(contract.command)
-            if script is not None and script.statements:
-                found.append((step, contract, script))
-        return found
+        read = ((step, contract, plain_script(contract.command)) for step, contract in self.contracts)
+        return [(step, contract, script) for step, contract, script in read if script and script.statements]
 
     def near(self, word: str, known: Collection[str]) -> tuple[str, ...]:
-        """A "did you mean" hint for a misspelt word, for as many words as anybody reads: comparing costs time."""
+        """A "did you mean" hint for a misspelt word, as long as comparing takes little time."""
         if self._compared > COMPARED_MAX:
             return ()
         self._compared += len(known)
@@ -252,9 +242,8 @@ def last_policy(policy: FailurePolicy | None) -> LastPolicy | None:
 
 
 # --- Waves -----------------------------------------------------------------------------------------------------------
-# The steps by when they can begin. A wave holds the steps that could begin together: everything they wait for is in
-# earlier waves. Linear in steps and needs. Steps that wait for each other in a circle, or for such steps, are in no
-# wave; lint refuses them.
+# A wave holds the steps that could begin together: everything they wait for is in earlier waves. Steps that wait for
+# each other in a circle, or for such steps, are in no wave; lint refuses them.
 
 Needs = Mapping[StepId, Sequence[StepId]]
 """For each step, in the plan's order, the steps it waits for."""
@@ -278,15 +267,10 @@ def fallbacks_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     }
 
 
-def ordering(needs: Needs) -> Order:
-    """Which step comes before which."""
-    return Order(cast("Mapping[str, Sequence[str]]", needs))
-
-
 def waves(needs: Needs) -> tuple[tuple[StepId, ...], ...]:
     """The steps by the longest way to them, each wave in the plan's order."""
     level: dict[str, int] = {}
-    for name in ordering(needs).sequence:
+    for name in Order(needs).sequence:
         level[name] = 1 + max((level[need] for need in needs[StepId(name)]), default=-1)
     found: list[list[StepId]] = [[] for _ in range(1 + max(level.values(), default=-1))]
     for step in needs:
@@ -340,8 +324,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     unknown_paths: frozenset[str] = frozenset()
     """Paths that words of steps need and that are not here."""
     edits: Mapping[tuple[str, str], int] = {}
-    """Path and text that a step replaces → how often it occurs in the file now. What may not be looked into is left
-    out."""
+    """Path and text that a step replaces → how often it occurs in the file now, if that may be looked into."""
     unhanded: Mapping[str, str] = {}
     """Paths that tasks read and that are there, but cannot be put before an agent as they are → why."""
     secret_reads: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -218,7 +218,7 @@ class Order:
     """The order of steps by their needs, asked of many pairs; needs that are no steps are passed over. The first
     question costs one pass with a set of bits for each step."""
 
-    def __init__(self, needs: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, needs: Mapping[Any, Iterable[str]]) -> None:
         self._needs = needs
 
     @cached_property

@@ -30,10 +30,11 @@ from ordain.core.approval.diff.direction import (
     unread,
 )
 from ordain.core.approval.diff.pairing import Pairing, pair
-from ordain.core.lint.survey import Needs, ordering, waits_for
+from ordain.core.lint.survey import Needs, waits_for
 from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.condition import Contract
+from ordain.core.plan.graph import Order
 from ordain.core.plan.model import Action, Plan, Step, all_steps, nested_plan_of
 from ordain.core.plan.role import ConcernKind, EffectClass, Said, about, listed
 from ordain.core.plan.tool import ToolDefinition, tool_name
@@ -268,7 +269,7 @@ def _loosened(old: Plan, new: Plan, steps: Pairing) -> Iterator[tuple[Step, Said
     if before == now:
         return
     names = {one.old.id: one.new.id for one in steps.pairs}
-    order = ordering(now)
+    order = Order(now)
     for one in steps.pairs:
         name = one.new.id
         wanted = (need for need in _surviving(before, one.old.id, names) if need not in (name, *now[name]))
