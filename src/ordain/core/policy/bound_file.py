@@ -1,8 +1,5 @@
-"""Files that commands read: what a step names, what other steps may change of it, and what no approval can be bound to.
-
-A command says what it reads in its literal words and input redirections, a step also in `inputs`. Looking at the files
-is for others (`ports.Workspace.contents`).
-"""
+"""Files that commands read: what a step names in literal words, input redirections and `inputs`, what other steps may
+change of it, and what no approval can be bound to. `ports.Workspace.contents` looks at the files."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ Scripts = Mapping[str, Script]
 
 
 class NamedFiles(msgspec.Struct, frozen=True):
-    """What may be files of what a step names, each in one spelling; the patterns of its `inputs`; and in words what of
-    it nobody knows before it runs."""
+    """What may be files of what a step names, the patterns of its `inputs`, and what nobody knows before it runs."""
 
     paths: frozenset[str]
     patterns: tuple[str, ...] = ()
@@ -168,8 +164,7 @@ _KEPT = compile_later(r"(?:(?:.*/)?\.\.)?/(?:proc|sys)/|/dev/(?:.*/)?\.\./|\.ord
 
 
 def _spellings(word: str, directory: str | None) -> Iterator[str | None]:
-    """The paths that a word may mean: itself, or what is attached to an option: `--file=a`, `-fa`, `@a`. None is
-    one that is another for each process."""
+    """The paths that a word may mean, also behind an option: `--file=a`, `@a`. None is another for each process."""
     attached = _ATTACHED.match(word)
     pieces = [
         one for at, one in enumerate(_BETWEEN.split(word)) if "." in one or "/" in one or (at and " " not in word)
@@ -283,8 +278,8 @@ def not_bound(
     writes: Writes,
     hidden: Callable[[str], bool] = lambda path: False,
 ) -> tuple[NotBound, ...]:
-    """What an approval of a plan with these files is not bound to, in a few lines; `named` is what each of its steps
-    names, in their order. Of `hidden` paths only their number is told, whether anything is there or not."""
+    """What an approval of a plan with these files is not bound to; `named` is what each of its steps names, in their
+    order. Of `hidden` paths only their number is told, whether anything is there or not."""
     found: dict[str, dict[str, None]] = {}
     early = _checked_first(plan, writes)
     for step, ours in zip(all_steps(plan), named, strict=True):
@@ -307,8 +302,8 @@ def not_bound(
 
 
 def _checked_first(plan: Plan, writes: Writes) -> Collection[int]:
-    """The steps that begin before all others that may write whatever they like, by their Python identity. What is known
-    that steps write goes into `writes`."""
+    """The steps that begin before all that may write anything, by their Python identity. What steps surely write goes
+    into `writes`."""
     unknown: list[str] = []
     alone: list[int] = []
     for step in (*plan.steps, *plan.fallbacks):
@@ -323,6 +318,5 @@ def _checked_first(plan: Plan, writes: Writes) -> Collection[int]:
         return {id(step) for step in all_steps(plan)}
     if len(unknown) == 1 and not any(step.id == unknown[0] for step in plan.steps):
         return alone
-    needs = {str(name): wanted for name, wanted in needs_of(plan).items()}
-    first = Order(needs).before_all(unknown)  # nothing comes before a fallback for sure
+    first = Order(needs_of(plan)).before_all(unknown)  # nothing comes before a fallback for sure
     return {id(step) for step in plan.steps if step.id in first}

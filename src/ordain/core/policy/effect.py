@@ -23,8 +23,8 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `contract`, `check` (in doubt, whether it happened), `write`, `move`, `delete`, `read`, `request` over
-    the network, `call` of a tool that is about none of these, `agent`, `pane`, or `action` for the rest."""
+    """`command`, `contract`, `check` (in doubt, whether it happened), `write`, `move`, `delete`, `read`, `request`,
+    `call` of a tool that is about none of these, `agent`, `pane`, or `action` for the rest."""
     target: str
     """The command, the path, the address, or the name of what is called."""
     tool: str
@@ -59,8 +59,7 @@ def with_agents(plan: Plan, settings: Settings, around: tuple[Plan, ...] = ()) -
 
 
 def effects_of(step: Step, tools: Mapping[str, ToolDefinition], agent: str = "") -> Iterator[PlannedEffect]:
-    """What one step will do: its action, then its contract. What a plan in it will do is not among it. `agent` is who
-    performs its task."""
+    """What one step will do, but for what a plan in it will do. `agent` is who performs its task."""
     claimed = step.idempotent is True
     command = command_of(step.action)
     if command is not None:

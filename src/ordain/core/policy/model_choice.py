@@ -1,7 +1,4 @@
-"""Which model is meant by `PROVIDER:NAME`, in which protocol it is spoken to, and by which address and key.
-
-The one place that reads such a name. A key itself never stands here: only the name of the variable that holds it.
-"""
+"""Which model is meant by `PROVIDER:NAME`, in which protocol, address and key variable it is spoken to."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Operands: the files that a plan names, and in words what became of them between two looks.
-
-Only what can be told from the plan itself: paths that are written out, and patterns. What a command or an agent reads
-besides is not known, and neither is a path that is decided at run time. Whether a path may be looked at is for lint to
-say, and looking is for others (`ports.Workspace.digests`).
-"""
+"""What a plan names: its operands (files that are written out, and patterns), what became of them between two looks,
+and everything in an effect that an entry of a policy list can name."""
 
 from __future__ import annotations
 
@@ -42,8 +38,6 @@ from ordain.core.text.control import folded
 from ordain.core.text.path import path_fault
 from ordain.core.text.pattern import WILD, plain_part
 
-# --- What a step names ---------------------------------------------------------------------------------------------
-
 
 class PathPart(NamedTuple):
     """A path that a step's action or one of its conditions names."""
@@ -64,8 +58,7 @@ class PathPart(NamedTuple):
 
 
 def paths_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[PathPart]:
-    """Every path that a step names, by the parameters of the tool that it calls and by the roles of fields; what it
-    says under `writes` and `inputs` is not among them."""
+    """Every path that a step names by arguments and by the roles of fields, but for its `writes` and `inputs`."""
     action = step.action
     if isinstance(action, CallTool):
         tool = tools.get(action.tool)
@@ -98,8 +91,8 @@ _FILE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+@-]*")
 
 
 def operand_paths(plan: Plan, tools: Mapping[str, ToolDefinition], agents: Iterable[Agent] = ()) -> tuple[str, ...]:
-    """Every file that a plan names, or the command of one of the agents that perform its tasks, each in one spelling,
-    sorted. The workspace itself is no operand: an approval is bound to it anyway."""
+    """Every file that a plan, or the command of one of its agents, names, each in one spelling, sorted; never the
+    workspace itself, which an approval is bound to anyway."""
     found = {spelt_path(path) for step in all_steps(plan) for path in _operand_paths(step, tools)}
     found |= {spelt_path(word) for agent in agents for word in agent.command if _names_file(word)}
     return tuple(sorted(found - {""}))
@@ -122,8 +115,7 @@ def spelt_path(path: str) -> str:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What is different between two looks at a plan's operands, in words, by path. A path that was not seen is one
-    where nothing was."""
+    """What is different between two looks at a plan's operands. A path that was not seen is one where nothing was."""
     found = []
     for path in sorted(before.keys() | now.keys()):
         was, is_now = before.get(path, ABSENT), now.get(path, ABSENT)
@@ -134,8 +126,7 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
 
 
 def _operand_paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[str]:
-    """The paths that a step names. A star is a character like any other where a tool gets it, and elsewhere makes a
-    pattern."""
+    """The paths that a step names. A star is like any other character where a tool gets it, else makes a pattern."""
     item = item_name(step)
     bound = (part for part in paths_of(step, tools) if part.writes or part.expected)
     named = [part for part in bound if isinstance(part.value, str)]
@@ -157,8 +148,7 @@ def _decided(paths: Iterable[str], item: str) -> Iterator[str]:
     return (path for path in paths if next(references(path, item), None) is None)
 
 
-# --- Subject ---------------------------------------------------------------------------------------------------------
-# An effect with everything in it that an entry of a list can name: words, paths, arguments.
+# --- Subjects --------------------------------------------------------------------------------------------------------
 
 Understand = Callable[[str], LineFacts]
 PATH, AGENT = "path:", "agent:"
@@ -217,8 +207,7 @@ def subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings
 def subject_of_call(
     name: str, args: Mapping[str, Any], definition: ToolDefinition | None, understand: Understand | None = None
 ) -> Subject:
-    """A single call, as the step that it would be in a plan. Of a tool that nobody knows the worst is assumed, which
-    lets nothing through: only its name does."""
+    """A single call, as the step that it would be in a plan. Only its name lets a tool through that nobody knows."""
     step = Step(id=StepId("call"), description=name, action=call_action(name, args), needs=())
     tools = {name: definition} if definition is not None else {}
     effect = next(effects_of(step, tools))

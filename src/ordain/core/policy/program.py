@@ -10,8 +10,6 @@ from ordain.core.plan.refs import spans
 from ordain.core.plan.tool import EXEC
 from ordain.core.text.pattern import compile_later
 
-# --- Program ---------------------------------------------------------------------------------------------------------
-
 Words = tuple[str | None, ...]
 """The words of a command; None for one that is only known when it runs."""
 
@@ -99,8 +97,7 @@ def handed_text(words: Words) -> str | None:
 
 
 def started_programs(words: Words) -> Iterator[str]:
-    """The programs that a command starts by names that can be known: itself, and the one it starts. What `uv run` and
-    its like start is not among them, for it need not be installed here."""
+    """The programs that a command starts by names that can be known, but for what `uv run` and its like start."""
     current: Words | None = words
     while current and (name := current[0]) is not None:
         yield name
@@ -108,8 +105,7 @@ def started_programs(words: Words) -> Iterator[str]:
 
 
 def may_be_options(action: CallTool, item: str = "item") -> Iterator[int]:
-    """Which arguments of a program begin with a reference, so that a value may make an option of them, which no literal
-    `--` before them keeps from being one."""
+    """Which arguments of a program begin with a reference and have no literal `--` before them."""
     argv = action.args.get("argv") if action.tool == EXEC.name else None
     words = tuple(word if isinstance(word, str) else None for word in argv) if isinstance(argv, list | tuple) else ()
     program = len(words) - len(unwrapped(words))  # `env -- tar …` ends the options of `env` only
@@ -121,10 +117,8 @@ def may_be_options(action: CallTool, item: str = "item") -> Iterator[int]:
 
 
 # --- Started code ----------------------------------------------------------------------------------------------------
-# Which words of a command name code, for commands that run outside the sandbox: MCP servers and notifiers.
-#
-# Pure. What such a command reads or serves may lie in the workspace. What it runs may not: a sandboxed step can write
-# there, and the command holds credentials.
+# Of commands that run outside the sandbox, MCP servers and notifiers. What they read or serve may lie in the workspace;
+# what they run may not: a sandboxed step can write there, and the command holds credentials.
 
 WORKSPACE_WORD = "{workspace}"
 """Stands for the path of the workspace in the words of servers, handlers and notifiers."""
@@ -176,9 +170,8 @@ _SUFFIXES = (
 
 
 def code_words(argv: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The words that name code: the program, everything up to what a runner runs, and what is named like code. Where
-    code is in the command itself, all the rest, for nobody knows what that code does with it; those are marked. What a
-    proxy is handed to start, in words of its own or in one, is a command too."""
+    """The words that name code: the program, everything up to what a runner runs, what is named like code, and what a
+    proxy is handed to start. Where code is in the command itself, all the rest, marked."""
     yield argv[0], False
     yield from ((word, False) for word in argv[1:] if word.lower().endswith(_SUFFIXES))
     name = argv[0].rpartition("/")[2]
@@ -215,8 +208,8 @@ def module_files(module: str) -> tuple[str, ...]:
 
 
 def sealed_modules(module: str, files: Mapping[str, bytes]) -> Mapping[str, tuple[str, bytes, bool]]:
-    """By its name, the file and text of every module among `files`, and whether it is a package; raises ValueError
-    where `module` is not among them. The names begin where the file of `module` says."""
+    """By its name, the file and text of every module among `files`, and whether it is a package. The names begin where
+    the file of `module` says; raises ValueError where that is not among them."""
     places = [
         path.removesuffix(tail) for tail in module_files(module) for path in files if f"/{path}".endswith(f"/{tail}")
     ]

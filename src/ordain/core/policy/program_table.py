@@ -72,8 +72,8 @@ class ProgramEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramTable:
-    """The entries, each parsed when it is first asked for. `texts` are files of sections; a program that a later one
-    has replaces what earlier ones say of it. `stricter` adds facts to a program, whatever is called of it."""
+    """The entries, each parsed when it is first asked for. What a later one of the `texts` says of a program replaces
+    what earlier ones say of it; `stricter` adds facts to a program."""
 
     def __init__(self, texts: Iterable[str] = (), stricter: Mapping[str, Sequence[str]] | None = None) -> None:
         self._stricter = {name: facts(" ".join(said)) for name, said in (stricter or {}).items()}
@@ -85,7 +85,6 @@ class ProgramTable:
                     found.setdefault(name, []).append(section)
             self._sections |= found
         self._entries: dict[str, _KnownProgram] = {}
-
         self._patterns = [name for name in self._sections if "*" in name]
 
     def __contains__(self, program: str) -> bool:
@@ -105,8 +104,8 @@ class ProgramTable:
         return self._stricter.get(program, ())
 
     def find(self, program: str, operands: Sequence[str | None]) -> tuple[ProgramEntry, int] | None:
-        """The entry of the subcommand that these operands begin with, and how many of them that takes; None where the
-        table has no such subcommand. The longest title counts, then the one with the fewest stars."""
+        """The entry of the subcommand that these operands begin with, and how many of them that takes. The longest
+        title counts, then the one with the fewest stars."""
         known = self._of(program)
         first = operands[0] if operands else None
         best: tuple[tuple[int, int, int], ProgramEntry] | None = None
@@ -234,10 +233,7 @@ def parse_entry(said: Mapping[str, Any]) -> ProgramEntry:
         by_operand_pattern=patterns,
         without_operands=without,
         when_alone=alone,
-        runner=said.get("runner", False),
-        transparent=said.get("transparent", False),
-        permuted=said.get("permuted", True),
-        downloads=said.get("downloads", False),
+        **{flag: said[flag] for flag in ("runner", "transparent", "permuted", "downloads") if flag in said},
     )
 
 

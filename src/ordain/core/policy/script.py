@@ -1,9 +1,5 @@
-"""A shell text taken apart: its statements, for what its exit status says, and its commands, for what they name.
-
-The one reader of commands. The values and the rules are here; texts of plain words are read here too, all others by
-tree-sitter behind `ports.Workspace.scripts` (`adapters/process/shell_text.py`). Commands and contracts run under
-`bash -eo pipefail`.
-"""
+"""A shell text taken apart: its statements, for what its exit status says, and its commands, for what they name. Texts
+of plain words are read here, all others by tree-sitter (`adapters/process/shell_text.py`)."""
 
 from __future__ import annotations
 
@@ -17,8 +13,7 @@ from ordain.core.policy.program import ASSIGNMENT, Words, handed_text, started_p
 
 
 class Simple(msgspec.Struct, frozen=True):
-    """One command. A word that is only known when it runs is None. `inner` is the text that it hands to a shell, taken
-    apart: that of `bash -c '…'`, `eval …` and `trap '…' EXIT`."""
+    """One command; a word that is only known when it runs is None. `inner` is the text that it hands to a shell."""
 
     words: tuple[str | None, ...]
     inner: tuple[Statement, ...] | None = None
@@ -75,10 +70,7 @@ Statement = Simple | Negated | AndOr | Pipeline | CommandGroup | Background | Co
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):
-    """A simple command with all that it names. None is what is only known when it runs.
-
-    What assigns variables and starts nothing has no words: `a=1`, `export a=1`, the list of a loop.
-    """
+    """A simple command with all that it names. What assigns variables and starts nothing has no words: `export a=1`."""
 
     words: Words
     assignments: tuple[tuple[str, str | None], ...] = ()
@@ -98,8 +90,8 @@ class SimpleCommand(msgspec.Struct, frozen=True):
 
 
 class Script(msgspec.Struct, frozen=True):
-    """`statements` in order; `commands` is every simple command anywhere in it, also in `$(…)`, `<(…)`, functions and
-    texts that are handed to a shell; `functions` the names it defines."""
+    """`commands` is every simple command in it, also in `$(…)`, functions and texts that are handed to a shell;
+    `functions` are the names it defines."""
 
     statements: tuple[Statement, ...]
     commands: tuple[SimpleCommand, ...]
@@ -112,7 +104,6 @@ class Script(msgspec.Struct, frozen=True):
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./,:=@%+ -]*")
-
 RESERVED = frozenset(
     [
         "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
@@ -159,17 +150,12 @@ def plain_script(text: str, depth: int = 0) -> Script | None:
 
 
 def argument_script(argv: Sequence[str | None], read: Callable[[str], Script | None]) -> Script | None:
-    """The script of a program with its arguments, which no shell expands; `read` takes a text apart that it hands to a
-    shell. None where that text cannot be."""
+    """The script of a program with its arguments, which no shell expands. None where a text that it hands to a shell
+    cannot be `read`."""
     words = tuple(argv)
-    commands: tuple[SimpleCommand, ...] = (SimpleCommand(words),)
     text = handed_text(words)
-    if text is not None:
-        inner = read(text)
-        if inner is None:
-            return None
-        commands += inner.commands
-    return Script((Simple(words),), commands)
+    inner = read(text) if text is not None else Script((), ())
+    return Script((Simple(words),), (SimpleCommand(words), *inner.commands)) if inner is not None else None
 
 
 def programs(script: Script) -> Iterator[str]:
@@ -192,8 +178,7 @@ _EXISTENCE = frozenset(["-e", "-f", "-d", "-a", "-h", "-L"])
 
 
 def everywhere(statements: Sequence[Statement], kinds: tuple[type, ...] = (object,)) -> Iterator[Statement]:
-    """Every statement and those in it, in order, or only those in statements of these kinds; not those of texts that
-    are handed to a shell."""
+    """Every statement and those in it, in order, or only those in statements of these kinds."""
     todo = list(reversed(statements))
     while todo:
         statement = todo.pop()

@@ -1,9 +1,5 @@
-"""The environment that an approval seals: the variables that reach commands, contracts, agents and tool servers, and
-the programs that Ordain itself runs.
-
-A run gets the sealed values, whatever the environment that it is started from. Of a secret only a seal is kept (a hash
-under the ledger's key); the start is refused where the value at hand does not fit it.
-"""
+"""The environment that an approval seals: variables, and the programs that Ordain itself runs. A run gets the sealed
+values, wherever it is started from; of a secret only a seal is kept, which the value at hand must fit."""
 
 from __future__ import annotations
 
@@ -63,8 +59,7 @@ def seal_environment(
 def misfits(
     sealed: SealedEnvironment, found: Mapping[str, str], seal: Seal, programs: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """What here does not fit what was sealed, each in words. Values that are no secrets are given again, so they fit;
-    programs are compared where they are given."""
+    """What here does not fit what was sealed, in words: secrets, for other values are given again, and programs."""
     for name, expected in sealed.secrets.items():
         if name not in found:
             yield f"the secret variable `{name}` is not set"
@@ -85,8 +80,8 @@ def restore(sealed: SealedEnvironment, found: Mapping[str, str]) -> RunEnvironme
 def unusual(
     found: Mapping[str, str], shown: Mapping[str, str], workspace: str, home: str | None, look_at: LookAt
 ) -> Iterator[str]:
-    """What an approver should know of the variables that are `found`: those that decide which programs run, or how they
-    behave. `shown` are their values as they may be shown, `home` is the account's own."""
+    """What an approver should know of the variables that are `found`: those that decide which programs run, or how.
+    `shown` are their values as they may be shown, `home` is the account's own."""
     for part in dict.fromkeys(found["PATH"].split(":")) if "PATH" in found else ():
         if not part.startswith("/"):
             yield f"PATH has {part or 'an empty part'}, which is not absolute; it is left out"

@@ -19,8 +19,8 @@ class SortedWords:
     def __init__(self, table: ProgramTable, words: Words) -> None:
         self.program = str(words[0])
         base = table.base(self.program) or ProgramEntry()
-        self.base, self.entry, self.subcommand, self.strict = base, base, "", True
-        self.listed, self._before = True, 0
+        self.base, self.entry, self.subcommand, self.strict, self._before = base, base, "", True, 0
+        self.listed = True
         """Whether the table lists every option that is there."""
         self.options: list[tuple[str, str | None]] = []
         self.operands: list[tuple[int, str | None]] = []
@@ -197,8 +197,7 @@ class SortedWords:
             yield from self._by_operand(entry)
 
     def _by_operand(self, entry: ProgramEntry) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
-        """What holds because of operands. A word that takes alarms back does not do so behind one that acts: `status`
-        may be the name of what is deleted."""
+        """What holds because of operands. Behind one that acts none takes alarms back: it may name what is deleted."""
         has_acted = False
         for _, word in self.operands:
             if word is None:

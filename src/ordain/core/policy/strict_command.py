@@ -1,11 +1,6 @@
-"""The strict reading of a command line: a small grammar in which nothing can be hidden.
-
-Commands of literal words, joined by `|`, `&&`, `||` and `;`; quotes around text in which the shell expands nothing; the
-redirections that write nowhere: `2>&1`, `>/dev/null`; and before a command, variables that change nothing but what a
-program shows (`HARMLESS`). Everything else has no strict reading: expansions, substitutions, patterns, other
-assignments, groups, background, comments, here-documents, line ends, and letters beyond ASCII outside of quotes. This
-reader is pure and small on purpose: what it accepts, bash reads in the same way.
-"""
+"""The strict reading of a command line: a small grammar in which nothing can be hidden, and which bash reads in the
+same way. Literal words, joined by `|`, `&&`, `||` and `;`; quotes in which the shell expands nothing; redirections that
+write nowhere; and before a command, variables that change nothing but what a program shows (`HARMLESS`)."""
 
 from __future__ import annotations
 
@@ -86,23 +81,18 @@ def read_strictly(text: str) -> StrictLine | None:
     if words:
         commands.append(SimpleCommand(tuple(words), tuple(set_here), directory=directory))
         pipelines[-1].append(tuple(words))
-    if set_here and not words:
-        return None
-    if not commands or wanted:
+    if not commands or wanted or (set_here and not words):
         return None
     return StrictLine(tuple(commands), tuple(tuple(each) for each in pipelines if len(each) > 1))
 
 
 def _moved(words: list[str], directory: str | None, join: str) -> str | None:
     """The directory of the next command. What follows `cd DIRECTORY &&` is in it. Behind `;` and `||` nobody knows how
-    far a line came: it is where it began or beneath that, as far as no `cd` led elsewhere, and what leads out is
-    judged from where it began."""
+    far a line came: it is judged from where it began, if no `cd` led out of that."""
     if words[0] not in ("cd", "pushd", "popd"):
-        return directory if not directory or join in ("&&", "|") else "" if _is_beneath(directory) else None
+        if not directory or join in ("&&", "|"):
+            return directory
+        return None if directory.startswith("/") or ".." in directory.split("/") else ""
     if words[0] != "cd" or join != "&&" or len(words) != 2 or words[1].startswith("-") or directory is None:
         return None
     return words[1] if words[1].startswith("/") or not directory else f"{directory}/{words[1]}"
-
-
-def _is_beneath(directory: str) -> bool:
-    return not directory.startswith("/") and ".." not in directory.split("/")

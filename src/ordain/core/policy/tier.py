@@ -1,7 +1,5 @@
-"""The trust tier that a run of a plan has: the strongest that the plan, a plan in it or the configuration demands.
-
-It is demanded, never found: where it cannot be had nothing is run, so no run has a weaker one than was approved.
-"""
+"""The trust tier of a plan's runs, what commands are held to at tier 1, and what may be sent to an HTTP server. A tier
+is demanded: where it cannot be had nothing is run, so no run has a weaker one than was approved."""
 
 from __future__ import annotations
 
@@ -13,10 +11,8 @@ import msgspec
 from ordain.core.plan.model import Plan, nested_plan_of
 from ordain.core.plan.value import Value
 from ordain.core.text.limit import NESTED_PLANS_MAX
-from ordain.core.text.pattern import normal
+from ordain.core.text.pattern import WILD, normal
 from ordain.core.text.problem import Problem
-
-# --- Tier ------------------------------------------------------------------------------------------------------------
 
 STRONGEST = 1
 """The strongest trust tier that this version can give, where the system lets it."""
@@ -44,10 +40,7 @@ def tier_problem(tier: int, why: str) -> Problem:
 
 
 # --- Sandbox ---------------------------------------------------------------------------------------------------------
-# What commands are held to at trust tier 1: how much they may use, and which paths `writes` can mean there.
-#
-# A sandbox is made of directories and files, and knows no patterns. So `writes` can name whole directories and single
-# files; everything else is refused before a run, for it would be held loosely or not at all.
+# It is made of directories and files, and knows no patterns: so `writes` can name nothing else.
 
 
 class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,16 +73,12 @@ def writable(pattern: str) -> Writable | None:
     """What a pattern of `writes` lets a command write; None where that is no whole directory and no single file. The
     path is empty where it is the whole workspace."""
     text = normal(pattern)
-    if text == "**":
-        return Writable(path="", directory=True)
-    path = text.removesuffix("/**")
-    if not path or {"*", "?"} & set(path):
-        return None
-    return Writable(path=path, directory=path != text)
+    path = text.removesuffix("/**") if text != "**" else ""
+    fits = text == "**" or (path and WILD.isdisjoint(path))
+    return Writable(path=path, directory=path != text) if fits else None
 
 
-# --- Request ---------------------------------------------------------------------------------------------------------
-# What may be sent to an HTTP server: addresses and headers that mean one thing to everybody who reads them.
+# --- Requests: addresses and headers that mean one thing to everybody ------------------------------------------------
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://"
@@ -121,21 +110,14 @@ class Address(Value, frozen=True):
 
 
 def read_address(text: str) -> Address | None:
-    """The address, or None for what is none, or could be taken for another: one with a name and password, a
-    fragment, letters beyond ASCII."""
+    """The address; None for what could be taken for another: with a password, a fragment, letters beyond ASCII."""
     found = _ADDRESS.fullmatch(text)
     if found is None:
         return None
     port = int(found["port"]) if found["port"] is not None else _PORTS[found["scheme"]]
-    target = found["target"]
-    if not 0 < port < 65536:
-        return None
-    return Address(
-        scheme=found["scheme"],
-        host=found["host"].strip("[]"),
-        port=port,
-        target=target if target.startswith("/") else f"/{target}",
-    )
+    scheme, host, target = found["scheme"], found["host"].strip("[]"), found["target"]
+    target = target if target.startswith("/") else f"/{target}"
+    return Address(scheme=scheme, host=host, port=port, target=target) if 0 < port < 65536 else None
 
 
 def header_fault(headers: Mapping[str, str]) -> str | None:
