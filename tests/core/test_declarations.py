@@ -98,16 +98,14 @@ TESTED = {
 """Tests with another name than their action. May only shrink."""
 
 
-@each("kind", {**PERFORMERS, **WATCHERS}, ids=tag)
-def test_every_performed_action_has_tests_and_a_row_that_breaks_it(kind: Any) -> None:
+@each("kind, performer", {**PERFORMERS, **WATCHERS}.items(), ids=lambda one: one.__name__)
+def test_every_performed_action_has_tests_and_a_row_that_breaks_it(kind: Any, performer: Any) -> None:
     test = ROOT / "tests/engine" / f"{TESTED.get(tag(kind), f'test_{tag(kind)}')}.py"
     assert test.is_file(), f"`{tag(kind)}` is performed and has no test: write tests/engine/{test.name}."
     assert kind.__name__ in test.read_text() or tag(kind) in test.read_text(), f"{test.name} does not name {kind}."
-    performer: Any = {**PERFORMERS, **WATCHERS}[kind]
-    declared = inspect.getsource(kind)
-    rows = [row for row in read_mutants() if row.file.endswith("core/plan/action.py") and row.old in declared]
-    rows += [row for row in read_mutants() if row.file.endswith(f"/perform/{Path(inspect.getfile(performer)).name}")]
-    assert rows, f"No row of tests/mutants breaks `{tag(kind)}` (core/plan/action.py or engine/perform/)."
+    places = {"core/plan/action.py": inspect.getsource(kind), "engine/perform/table.py": inspect.getsource(performer)}
+    broken = any(row.old in source for row in read_mutants() for at, source in places.items() if row.file.endswith(at))
+    assert broken, f"No row of tests/mutants breaks `{tag(kind)}` (core/plan/action.py or engine/perform/table.py)."
 
 
 @each("kind", KINDS, ids=IDS)

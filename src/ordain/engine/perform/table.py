@@ -1,7 +1,9 @@
-"""Who performs which action: those that do something, and those that only look at something outside of the run."""
+"""Performs actions: a function for each class that does something or looks at something outside of the run, and the
+tables of who does what."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ordain.core.plan.action import (
@@ -17,29 +19,138 @@ from ordain.core.plan.action import (
     WaitFor,
     WaitForFile,
 )
+from ordain.core.plan.command import command_of, program_of, typed
+from ordain.core.plan.condition import External
 from ordain.core.plan.model import NestedPlan
-from ordain.core.plan.tool import action_kind
-from ordain.core.plan.value import StepId
+from ordain.core.plan.refs import literal
+from ordain.core.plan.tool import ToolDefinition, action_kind, definition_of
+from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.result import Missing, Unfit
 from ordain.core.run.step_event import Outcome
+from ordain.core.run.wait import at_signal, badly, release_lock, stream_of, stream_of_signal, take_lock, waits, well
+from ordain.core.text.problem import Refused
+from ordain.core.text.secret import SecretMissing, with_secrets
+from ordain.engine.begin import covers
 from ordain.engine.context import RunContext
-from ordain.engine.perform import approval, command, custom, data, lock, tool, wait, wait_for_file
-from ordain.engine.perform.effects import Attempt, Performer, cut_short, not_begun, time_for
-from ordain.engine.wait import Watcher
+from ordain.engine.perform.effects import (
+    Attempt,
+    Performer,
+    call_tool,
+    call_within,
+    cut_short,
+    not_begun,
+    run_command,
+    time_for,
+    value_outcome,
+)
+from ordain.engine.wait import Look, Watcher
+
+# --- What does something ---------------------------------------------------------------------------------------------
+
+
+async def _command(run: RunContext, action: RunCommand, attempt: Attempt) -> Outcome:
+    return await run_command(run, attempt, action.command, variables=action.env)
+
+
+async def _tool(run: RunContext, action: CallTool, attempt: Attempt) -> Outcome:
+    """A command, a tool that is built in, or one of somebody else."""
+    command, program = command_of(action), program_of(action)
+    if command is not None:
+        return await run_command(run, attempt, command.command, variables=command.env)
+    if program is not None:
+        argv = tuple(literal(list(program.argv)))
+        return await run_command(run, attempt, typed(argv), argv=argv, variables=program.env)
+    tool = definition_of(action, run.tools)
+    if tool is not None and tool.schema is not None:
+        return await _tool_of_others(run, action, attempt, tool)
+    return await call_tool(run, attempt, action.tool, literal(action.args))
+
+
+async def _tool_of_others(run: RunContext, action: CallTool, attempt: Attempt, tool: ToolDefinition) -> Outcome:
+    written = run.state.step(attempt.step_id).action
+    assert isinstance(written, CallTool)
+    try:
+        args = with_secrets(written.args, literal(action.args), run.secret)
+    except SecretMissing as missing:
+        return not_begun(run, str(missing))
+    call = run.ports.sources.call(tool, args, run.results.key(attempt.step.id), run.secret)
+    return await call_within(run, attempt.step, call, attempt.timeout_ms)
+
+
+async def _data(run: RunContext, action: StoreData, attempt: Attempt) -> Outcome:
+    """The value is the result of the step, which is how it is stored."""
+    return value_outcome(run, attempt.step_id, literal(action.value))
+
+
+async def _approval(run: RunContext, action: ValidateApproval, attempt: Attempt) -> Outcome:
+    why = covers(run.opened.approval, action.scope)
+    return not_begun(run, f"the approval {why}") if why is not None else Outcome(duration_ms=0)
+
+
+async def _custom(run: RunContext, action: Custom, attempt: Attempt) -> Outcome:
+    """A handler, which is a command or a Python callable, gets the payload."""
+    handler, payload = definition_of(action, run.tools), literal(action.payload)
+    if handler is not None and handler.command:
+        stdin = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+        words = handler.command
+        return await run_command(run, attempt, typed(words), argv=words, stdin=stdin, handler=True)
+    if handler is None:
+        return not_begun(run, "there is no handler for it here")
+    call = run.ports.handlers.call(handler, payload, run.results.key(attempt.step.id))
+    return await call_within(run, attempt.step, call, attempt.timeout_ms)
+
+
+# --- What waits ------------------------------------------------------------------------------------------------------
+
+
+def _wait(run: RunContext, action: WaitFor, step_id: StepId, now: Instant) -> Look:
+    """The stream of the signal says whether it was given."""
+    condition = action.condition
+    if not isinstance(condition, External):  # refused before a run can start (core.lint.unsupported)
+        detail = f"the wait condition {condition.__struct_config__.tag} is not carried out by this version"
+        return Look(badly(run.state, step_id, now, "F_STEP_FAILED", detail))
+    signal = run.records.signal(condition.key)
+    found = at_signal(run.state, step_id, signal, now, action.timeout_ms)
+    return Look(found, stream_of_signal(condition.key), signal.size)
+
+
+def _wait_for_file(run: RunContext, action: WaitForFile, step_id: StepId, now: Instant) -> Look:
+    """Nobody tells when a file comes, so it is looked for again and again."""
+    try:
+        run.ports.workspace.beginning(action.path, 0, ())
+    except Refused as refused:
+        problem = refused.problems[0]
+        if problem.code != "F_READ_MISSING":  # a link leads elsewhere: to wait would help nobody
+            return Look(badly(run.state, step_id, now, problem.code, problem.detail))
+        return Look(waits(run.state, step_id, now, f"the file `{action.path}`", action.timeout_ms))
+    return Look(well(run.state, step_id, now))
+
+
+def _acquire_lock(run: RunContext, action: AcquireLock, step_id: StepId, now: Instant) -> Look:
+    lock = run.records.lock(action.lock_name)
+    return Look(take_lock(run.state, step_id, lock, now, action.timeout_ms), stream_of(lock.name), lock.size)
+
+
+def _release_lock(run: RunContext, action: ReleaseLock, step_id: StepId, now: Instant) -> Look:
+    lock = run.records.lock(action.lock_name)
+    return Look(release_lock(run.state, step_id, lock, now), stream_of(lock.name), lock.size)
+
+
+# --- Who does what ---------------------------------------------------------------------------------------------------
 
 PERFORMERS: dict[type[Any], Performer] = {
-    RunCommand: command.perform,
-    CallTool: tool.perform,
-    StoreData: data.perform,
-    ValidateApproval: approval.perform,
-    Custom: custom.perform,
+    RunCommand: _command,
+    CallTool: _tool,
+    StoreData: _data,
+    ValidateApproval: _approval,
+    Custom: _custom,
 }
 
 WATCHERS: dict[type[Any], Watcher] = {
-    WaitFor: wait.look,
-    WaitForFile: wait_for_file.look,
-    AcquireLock: lock.look_to_acquire,
-    ReleaseLock: lock.look_to_release,
+    WaitFor: _wait,
+    WaitForFile: _wait_for_file,
+    AcquireLock: _acquire_lock,
+    ReleaseLock: _release_lock,
 }
 """Of the actions that say of themselves that they wait for something outside (`About.waits`)."""
 
