@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordain.core.approval.approval import Approval
 from ordain.core.run.run_state import RunState
-from ordain.engine.bound_file import BoundFiles
+from ordain.engine.shield import BoundFiles
 from ordain.records.surroundings import Surroundings
 
 

@@ -81,9 +81,7 @@ class Prompts:
         # Nothing is recorded of it, so nothing needs the ledger's own seal.
         sink = here.sink() if here.has_ledger() else Sink(here.redactor(), lambda data: "")
         records = here.records if here.has_ledger() else None
-        reading = StepReads(
-            workspace=here.ports.workspace, records=records, sink=sink, secret_files=settings.secret_files
-        )
+        reading = StepReads(here.ports.workspace, records, sink, settings.secret_files)
         gathered = await reading.gather(step.action, _not_yet, lambda: _no_item_yet(step))
         tools = offered(step.action, plans, here.tools(settings, plan))
         setting = Setting(

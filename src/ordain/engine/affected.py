@@ -43,14 +43,16 @@ class AffectedFiles:
             self._under_way -= 1
 
     async def _looked(self, step_id: StepId, effect: Callable[[StepId], Awaitable[Outcome]]) -> Outcome:
-        begun, before = self._begun, await self._look(step_id) if self._wants_look(step_id) else None
+        look = self._run.ports.protection.stamps
+        begun, before = self._begun, await look() if self._wants_look(step_id) else None
         outcome = await effect(step_id)
         if outcome.affected_files is not None:
             return outcome
         if before is not None and self._begun == begun and self._is_alone(step_id):
-            after = await self._look(step_id)
+            after = await look()
             if after is not None:
-                return with_affected(outcome, changed(before, after), self._run.sink)
+                changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+                return with_affected(outcome, changed, self._run.sink)
         if outcome.error is None and (paths := self._touched(step_id)) is not None:
             return with_affected(outcome, paths, self._run.sink)
         return outcome
@@ -68,9 +70,6 @@ class AffectedFiles:
             return False
         lent = offered(action, tuple(run.state.plans_around(step_id)), run.tools)
         return not agent.is_model or not all(touches(run.tools[name], {}) is not None for name in lent)
-
-    async def _look(self, step_id: StepId) -> Mapping[str, tuple[int, ...]] | None:
-        return await self._run.ports.protection.stamps()
 
     def _touched(self, step_id: StepId) -> tuple[str, ...] | None:
         action = self._run.state.step(step_id).action
@@ -91,11 +90,6 @@ def touches(tool: ToolDefinition, args: Mapping[str, Any]) -> tuple[str, ...] | 
     if tool.schema is not None or tool.name in COMMANDS or not any(one.path for one in tool.parameters):
         return None
     return tuple(str(args[one.name]) for one in tool.parameters if one.path and one.name in args)
-
-
-def changed(before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    """What is new, gone, or not as it was."""
-    return tuple(sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)))
 
 
 def with_affected(outcome: Outcome, paths: Iterable[str], sink: Sink) -> Outcome:

@@ -65,7 +65,8 @@ class Attempts:
             if unproved is None and persons and isinstance(step.action, Task):
                 unproved = await self._tasks.hand_over(step_id)
             waits = unproved is None and (persons or about(step.action).waits == "outside")
-            outcome = unproved or (Outcome(duration_ms=0) if waits else await self._effect(step_id))
+            nothing = unproved or (Outcome(duration_ms=0) if waits else None)
+            outcome = nothing or await self._affected.during(step_id, self._perform)
             await self._shield.after(step_id)
             if waits and not state.steps[step_id].tampered:  # what comes now changes only the ledger
                 return (lambda now: waiting_for(state, step_id)) if persons else None
@@ -81,10 +82,7 @@ class Attempts:
             outcome = stopped_outcome(duration)
         return self._ended_with(step_id, outcome, stopped=stopped)
 
-    async def _effect(self, step_id: StepId) -> Outcome:
-        return await self._affected.during(step_id, self._performed)
-
-    async def _performed(self, step_id: StepId) -> Outcome:
+    async def _perform(self, step_id: StepId) -> Outcome:
         if isinstance(self._state.step(step_id).action, Task):
             return await self._tasks.effect(step_id)
         return await perform_step(self._run, step_id)

@@ -52,10 +52,7 @@ from ordain.core.text.limit import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.engine.context import RunContext
 from ordain.ports.ports import Ports
 
-# --- Conditions ------------------------------------------------------------------------------------------------------
-# Whether what must hold before a plan or a step holds now: locks, approval, other steps, panes, expressions.
-#
-# Only looks. What cannot be told does not hold.
+# --- Conditions: only looks, and what cannot be told does not hold ---------------------------------------------------
 
 
 def covers(approval: Approval | None, scope: ApprovalScope) -> str | None:
@@ -203,15 +200,8 @@ class Beginnings:
         ), ()
 
     def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
-        """What of these does not hold first, in words."""
-        if not conditions:
-            return None
-        here = self._conditions(step_id, of)
-        return next((why for one in conditions if (why := here.fault(one)) is not None), None)
-
-    def _conditions(self, step_id: StepId, of: Plan | None = None) -> Conditions:
-        """Those of a step, or of the plan nested in it."""
-        return Conditions(
+        """What of these conditions of a step, or `of` the plan nested in it, does not hold first, in words."""
+        here = Conditions(
             self._run.ports,
             run_id=self._state.run_id,
             lock_holder=lambda name: self._run.records.lock(name).holder,
@@ -219,6 +209,7 @@ class Beginnings:
             passed=lambda name: self._not_passed(step_id, name),
             variables=lambda expression: self._results.variables(step_id, expression, of=of),
         )
+        return next((why for one in conditions if (why := here.fault(one)) is not None), None)
 
     def _not_passed(self, step_id: StepId, name: str) -> str | None:
         other = self._state.steps.get(self._state.named(step_id, name))

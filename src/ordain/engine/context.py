@@ -17,10 +17,10 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Problem
 from ordain.core.text.secret import Secret
-from ordain.engine.bound_file import BoundFiles
 from ordain.engine.journal import Journal
 from ordain.engine.perform.deadline import Deadlines
 from ordain.engine.result import Results
+from ordain.engine.shield import BoundFiles
 from ordain.ports.ports import Ports
 from ordain.records.records import Records
 from ordain.records.sink import Sink
@@ -32,20 +32,16 @@ class Authority(Protocol):
 
     def counts(self, decision: DecisionGiven) -> bool:
         """Whether an answer that somebody sent is the word of a person who may give it."""
-        ...
 
     def denied(self, step: Step, resolved: bool = False) -> Problem | None:
         """What policy denies of a step that is about to begin; `resolved` where its values were decided by the run.
         Raises Refused while work is stopped."""
-        ...
 
     def unpermitted(self, step: Step) -> Problem | None:
         """What policy has against a call of an agent, as the step that it would be."""
-        ...
 
     async def refused(self, subject: str, who: Principal, problem: Problem) -> None:
         """Record that a call was refused to an agent."""
-        ...
 
 
 class OpenedRun(Struct, frozen=True, kw_only=True):
@@ -98,7 +94,9 @@ class RunContext(Struct, frozen=True, kw_only=True):
         return self.journal.records
 
     def mark(self, step_id: StepId) -> str:
-        return attempt_mark(self.opened.state, step_id)
+        """What marks the processes of a step's present attempt, and of its contract."""
+        state = self.opened.state
+        return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
 
 
 def open_context(
@@ -120,8 +118,3 @@ def open_context(
         deadlines=Deadlines(),
         spoken={},
     )
-
-
-def attempt_mark(state: RunState, step_id: StepId) -> str:
-    """What marks the processes of a step's present attempt, and of its contract."""
-    return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"

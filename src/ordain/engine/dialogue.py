@@ -145,7 +145,8 @@ async def converse(
                 answers.append(ToolAnswer(use_id=use.id, text="Not performed: the dialogue has ended.", is_error=True))
                 continue
             calls += 1
-            given = await _answer(use, perform)
+            unread = f"The arguments cannot be read: {use.fault}. Send one JSON object."
+            given = Performed(text=unread, is_error=True) if use.fault else await perform(use)
             answered += len(given.text.encode("utf-8", "replace"))
             answers.append(ToolAnswer(use_id=use.id, text=given.text, is_error=given.is_error))
             if given.ends:
@@ -157,12 +158,6 @@ async def converse(
         add(ToolAnswers(answers=tuple(answers), text=warning))
         if stop is not None:
             return ended(stop, last)
-
-
-async def _answer(use: ToolUse, perform: Perform) -> Performed:
-    if use.fault:
-        return Performed(text=f"The arguments cannot be read: {use.fault}. Send one JSON object.", is_error=True)
-    return await perform(use)
 
 
 def _cut_off(turn: ModelTurn, most: int) -> Message:

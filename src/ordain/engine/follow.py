@@ -17,7 +17,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.report.progress import AttemptOutput, Told, wire_line
 from ordain.core.run.event import Recorded
 from ordain.core.text.problem import Refused
-from ordain.engine.context import RunContext, attempt_mark
+from ordain.engine.context import RunContext
 from ordain.ports.ledger import Ledger, Observer
 from ordain.ports.workspace import StepLogs
 
@@ -36,8 +36,7 @@ class RunFollower:
     """What observers are told of one run besides its events; and the observer that keeps its log."""
 
     def __init__(self, run: RunContext, observers: Sequence[Observer]) -> None:
-        self._state, self._shell, self._sink, self._clock = run.state, run.ports.shell, run.sink, run.ports.clock
-        self._run = run
+        self._run, self._state, self._sink = run, run.state, run.sink
         self.log = StepLog(run.state.run_id, run.journal.ledger, run.ports.logs)
         self._observers = (self.log.observe, *observers)
         self._seen: dict[StepId, _SeenOutput] = {}
@@ -71,7 +70,7 @@ class RunFollower:
         """The end of what an attempt has written so far, or said where it is a model's, and how much that is."""
         spoken = self._run.spoken.get(step_id)
         if spoken is None:
-            return self._shell.written(mark, most)
+            return self._run.ports.shell.written(mark, most)
         return bytes(spoken[-most:]) if most else b"", len(spoken)
 
     def _said(self, step_id: StepId) -> str:
@@ -84,7 +83,7 @@ class RunFollower:
         self._seen = {step_id: seen for step_id, seen in self._seen.items() if step_id in active}
         grown = []
         for step_id in active:
-            mark = attempt_mark(self._state, step_id)
+            mark = self._run.mark(step_id)
             size = self._written(step_id, mark, 0)[1] or len(self._said(step_id))
             seen = self._seen.get(step_id, _NOTHING)
             if size and (seen.mark, seen.size) != (mark, size):
@@ -93,7 +92,7 @@ class RunFollower:
 
     def _output(self, step_id: StepId) -> AttemptOutput | None:
         """What there is to tell of a step; None where that is nothing new, or it has ended just now."""
-        mark = attempt_mark(self._state, step_id)
+        mark = self._run.mark(step_id)
         data, size = self._written(step_id, mark, self._sink.looks_back)
         before = self._seen.get(step_id, _NOTHING)
         tail = self._sink.so_far(data, size) if size else self._sink.text(self._said(step_id))
@@ -102,7 +101,7 @@ class RunFollower:
         if not seen.tail or (seen.mark, seen.tail) == (before.mark, before.tail):
             return None
         return AttemptOutput(
-            at=self._clock.now(),
+            at=self._run.ports.clock.now(),
             stream=f"run/{self._state.run_id}",
             step=step_id,
             attempt=self._state.steps[step_id].attempts,
@@ -169,23 +168,17 @@ class StepLog:
         lines = data.split(b"\n")
         place = end - len(lines.pop())
         for line in reversed(lines):
-            found = _place_of(line)
-            if found is not None:
-                seq, head = found
-                recorded = self._ledger.read(f"run/{self._run_id}", seq - 1)[:1] if seq > 0 else ()
-                return (place, seq) if recorded and recorded[0].head == head else (0, 0)
+            try:
+                told = msgspec.json.decode(line, type=_ToldEvent)
+            except (msgspec.DecodeError, ValueError):
+                continue
+            recorded = self._ledger.read(f"run/{self._run_id}", told.seq - 1)[:1] if told.seq > 0 else ()
+            return (place, told.seq) if recorded and recorded[0].head == told.head else (0, 0)
         return 0, 0
 
 
-class _Place(msgspec.Struct):
+class _ToldEvent(msgspec.Struct):
+    """The event that a line of a log is about, if it is about one."""
+
     seq: int
     head: str
-
-
-def _place_of(line: bytes) -> tuple[int, str] | None:
-    """The event that a line of a log is about, if it is about one."""
-    try:
-        place = msgspec.json.decode(line, type=_Place)
-    except (msgspec.DecodeError, ValueError):
-        return None
-    return place.seq, place.head

@@ -53,9 +53,8 @@ from ordain.core.run.step_event import AttemptStarted, DecisionGiven, DoubtSettl
 from ordain.engine.attempt import Attempts, stopped_outcome
 from ordain.engine.begin import Beginnings
 from ordain.engine.context import RunContext
-from ordain.engine.gather import gathered
 from ordain.engine.journal import Report
-from ordain.engine.perform.table import WATCHERS
+from ordain.engine.perform.effects import gathered
 from ordain.engine.shield import Shield
 from ordain.engine.wait import Waits
 from ordain.ports.ledger import Observer
@@ -69,7 +68,7 @@ class Engine:
         self._ledger, self._heard = run.journal.ledger, run.opened.heard
         self._shield = Shield(run.journal, run.ports.protection)
         self._attempts = Attempts(run, self._shield)
-        self._waits = Waits(run, WATCHERS)
+        self._waits = Waits(run)
         self._beginnings = Beginnings(run)
         self._journal.observers, self._journal.folded = observers, self._beginnings.folded
         self._under_way: dict[Effect, asyncio.Task[None]] = {}
@@ -124,7 +123,9 @@ class Engine:
                     if not self._state.finished:  # an answer that was just sent need not wait for the next executor
                         self._heed()
                     if not self._journal.has_reports:
-                        await self._pause()
+                        if self._asked is not None and not self._state.finished:
+                            self._journal.tick()
+                            await self._journal.write(RunPaused(by=self._asked.by, reason=self._asked.reason))
                         return self._state
                 await self._journal.collect()
         finally:
@@ -160,16 +161,9 @@ class Engine:
         return self._asked is not before
 
     def _answered(self, decision: DecisionGiven) -> Report:
-        """A person's decision, if its question is still the one that is asked and their word counts; else it is nothing
-        to us, and its sender is told."""
+        """A person's decision, if its question is still the one that is asked and their word counts."""
         asked, counts = self._state, self._run.authority.counts
         return lambda now: decision if still_asked(asked, decision) and counts(decision) else None
-
-    async def _pause(self) -> None:
-        """With nothing under way: say that the run was paused, where somebody asked for it and it has not ended."""
-        if self._asked is not None and not self._state.finished:
-            self._journal.tick()
-            await self._journal.write(RunPaused(by=self._asked.by, reason=self._asked.reason))
 
     async def _cancel(self, asked: StopAsked) -> None:
         """End what is under way and then the run, as it stands: of a step that was at work no outcome is claimed."""
@@ -185,8 +179,7 @@ class Engine:
     # --- Recovery ------------------------------------------------------------------------------------------------
 
     async def _take_over(self, pid: int, boot_id: str) -> None:
-        """Claim the run, kill what a dead executor left running, put protected files back, and face every step that was
-        begun and not ended."""
+        """Claim the run, end what a dead executor left running, and face every step that was begun and not ended."""
         state, journal = self._state, self._journal
         before = state.epoch > 0
         journal.fold(ExecutorStarted(epoch=state.epoch + 1, pid=pid, boot_id=boot_id))
@@ -267,7 +260,6 @@ class Engine:
         return replace(event, expected=expected(self._state, owner, self._run.records.outcomes()))
 
     def _gathered(self, step_id: StepId) -> RunEvent:
-        """What the end of the steps that it waited for makes of a step."""
         state, now = self._state, self._journal.now
         if state.groups[step_id].kind is GroupKind.FALLBACK:
             return fallback_ended(state, step_id, now)
@@ -291,7 +283,7 @@ class Engine:
             case SettleByCheck(step=step):
                 self._begin(effect, self._attempts.ask_check, step)
             case WaitOn(step=step):
-                self._begin(effect, self._wait, step)
+                self._begin(effect, self._waits.stand_by, step)
             case Stop(step=step):
                 # It may have ended by itself while the intents became durable; then its report is on the way.
                 for one in (Start(step), WaitOn(step)):
@@ -325,9 +317,6 @@ class Engine:
 
         self._under_way[effect] = asyncio.create_task(report())
         self._under_way[effect].add_done_callback(over)
-
-    async def _wait(self, step_id: StepId) -> None:
-        await self._waits.stand_by(step_id, self._journal.now)
 
     async def _look_outside(self) -> None:
         """Where steps have come to a lock or a signal: record what they find there, or that they wait."""

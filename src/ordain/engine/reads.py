@@ -64,12 +64,9 @@ class _FileHead(NamedTuple):
 class StepReads:
     """Reads for the steps of one workspace."""
 
-    def __init__(
-        self, *, workspace: Workspace, records: Records | None, sink: Sink, secret_files: Sequence[str]
-    ) -> None:
+    def __init__(self, workspace: Workspace, records: Records | None, sink: Sink, secret_files: Sequence[str]) -> None:
         """Without records there is no topic; `secret_files` are those that the settings name."""
-        self._workspace, self._records, self._sink = workspace, records, sink
-        self._secret_files = secret_files
+        self._workspace, self._records, self._sink, self._secret_files = workspace, records, sink, secret_files
 
     async def gather(
         self, task: Task, output: Callable[[str], Any], item: Callable[[], tuple[str, str, Any] | None]
@@ -233,13 +230,10 @@ class _ReadBudget:
 
 
 def _is_text(data: bytes, *, whole: bool) -> bool:
-    if b"\0" in data:
-        return False
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
+        return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def _first_lines(text: bytes, room: int) -> bytes:

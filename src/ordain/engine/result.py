@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ordain.core.plan.canonical import step_key
 from ordain.core.plan.command import payload, with_payload
 from ordain.core.plan.expr import named
-from ordain.core.plan.model import Action, Plan, Step, all_steps, item_name, nested_plan_of
+from ordain.core.plan.model import Plan, Step, all_steps, item_name, nested_plan_of
 from ordain.core.plan.refs import (
     Index,
     Item,
@@ -50,7 +50,6 @@ class Results:
     """What the steps of one run gave so far."""
 
     def __init__(self, journal: Journal, sink: Sink, tools: Mapping[str, ToolDefinition]) -> None:
-        """`tools` say what they take."""
         self._state, self._journal, self._sink, self._tools = journal.state, journal, sink, tools
         self._items: dict[str, list[Any]] = {}
         self._seen_outputs: dict[StepId, tuple[Outcome, dict[str, Any]]] = {}
@@ -105,7 +104,12 @@ class Results:
         step = self._state.step(step_id)
         if not self.refers(step_id):
             return step
-        return replace(step, action=self._action(step_id, step))
+        item = self._item_name(step_id)
+        try:
+            values = partial(resolved, resolve=lambda one, whole: self._value(step_id, one), item=item)
+            return replace(step, action=fitted(step.action, with_payload(step.action, values), self._tools, item))
+        except Unwritable as error:
+            raise Unfit(str(error)) from error
 
     def refers(self, step_id: StepId) -> bool:
         """Whether what a step does depends on what others gave."""
@@ -152,18 +156,6 @@ class Results:
         if keys:
             stored = state.stored(step_id)
             self._begun_with[step_id] = {key: stored[key] for key in keys if key in stored}
-
-    def _action(self, step_id: StepId, step: Step) -> Action:
-        item = self._item_name(step_id)
-
-        def resolve(reference: Reference, whole: bool) -> Any:
-            return self._value(step_id, reference)
-
-        try:
-            filled = with_payload(step.action, lambda value: resolved(value, resolve, item))
-            return fitted(step.action, filled, self._tools, item)
-        except Unwritable as error:
-            raise Unfit(str(error)) from error
 
     def listed(self, step_id: StepId) -> list[Any]:
         """The items for which a step is to be repeated, in batches where it says so. Raises Missing."""
@@ -272,17 +264,13 @@ class Results:
         """What is known of a step. An output of which more came than its end is not there to be asked about: what was
         not seen is no evidence."""
         record = self._state.steps.get(step_id, _NEVER_RUN)
-        outcome = record.outcome
-        seen: dict[str, Any] = {
-            "exit_code": outcome.exit_code if outcome is not None else None,
-            "status": record.state.value,
-        }
-        if outcome is not None:
-            known = self._seen_outputs.get(step_id)
-            if known is None or known[0] is not outcome:  # of another attempt
-                known = self._seen_outputs[step_id] = outcome, self._seen_output(step_id, outcome)
-            seen |= known[1]
-        return seen
+        outcome, status = record.outcome, record.state.value
+        if outcome is None:
+            return {"exit_code": None, "status": status}
+        known = self._seen_outputs.get(step_id)
+        if known is None or known[0] is not outcome:  # of another attempt
+            known = self._seen_outputs[step_id] = outcome, self._seen_output(step_id, outcome)
+        return {"exit_code": outcome.exit_code, "status": status, **known[1]}
 
     def _seen_output(self, step_id: StepId, outcome: Outcome) -> dict[str, Any]:
         kept = self._journal.kept(outcome.output_seal) or b""

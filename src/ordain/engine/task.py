@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
 from typing import Any
 
 from msgspec.structs import replace
@@ -56,12 +55,7 @@ class TaskPerformer:
 
     def __init__(self, run: RunContext) -> None:
         self._run, self._state, self._sink, self._results = run, run.state, run.sink, run.results
-        self._reading = StepReads(
-            workspace=run.ports.workspace,
-            records=run.records,
-            sink=run.sink,
-            secret_files=run.settings.secret_files,
-        )
+        self._reading = StepReads(run.ports.workspace, run.records, run.sink, run.settings.secret_files)
         self._refusing = asyncio.Lock()
 
     async def effect(self, step_id: StepId) -> Outcome:
@@ -76,7 +70,6 @@ class TaskPerformer:
         return outcome if chosen is None else with_used(outcome, chosen.used)
 
     async def _by(self, step_id: StepId, step: Step, name: str, chosen: Chosen | None, timeout_ms: int) -> Outcome:
-        """Have an agent do the task of a step."""
         limits = self._run.limits
         agent = limits.agents.get(name)
         if agent is None:
@@ -88,8 +81,7 @@ class TaskPerformer:
             return not_begun(self._run, f"`{name}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms, chosen)
         if agent.registered:
-            call = self._called(self._run.ports.agents.call(agent, item))
-            outcome = await call_within(self._run, step, call, timeout_ms)
+            outcome = await call_within(self._run, step, self._called(agent, item), timeout_ms)
         elif agent.is_model:
             calls = Calls(self._run, item, self._run.mark(step_id), self._refusing)
             outcome = self._after_calls(calls, item, await SpokenTask(self._run, step, agent, item, calls).outcome())
@@ -145,9 +137,9 @@ class TaskPerformer:
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
 
-    async def _called(self, call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    async def _called(self, agent: Agent, item: WorkItem) -> ToolResult:
         """What a function gave, as it is kept."""
-        result = await call
+        result = await self._run.ports.agents.call(agent, item)
         return replace(result, value=self._sink.value(result.value))
 
     async def hand_over(self, step_id: StepId) -> Outcome | None:
@@ -231,7 +223,6 @@ class TaskPerformer:
         return replace(step, description=self._state.step(member.parent).description)
 
     async def _gather(self, step_id: StepId, step: Step) -> Gathered:
-        """What the step reads, as it is now."""
         assert isinstance(step.action, Task)
 
         def output(name: str) -> Any:
@@ -255,6 +246,7 @@ class TaskPerformer:
         reported, wrong = read_usage(finished.reported)
         kept, size = self._kept(finished, said)
         text, whole = kept[-OUTPUT_BYTES_MAX:], in_parts(kept) if size == len(kept) else None
+        gap = b"\n" if finished.errors and text and not text.endswith(b"\n") else b""
         outcome = make_outcome(
             self._run,
             step_id,
@@ -264,7 +256,7 @@ class TaskPerformer:
             text,
             size,
             whole,
-            beside=_after(text, finished.errors),
+            beside=gap + finished.errors,
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
             output_json=said.as_value and error is None and whole is None and is_structure(text),
@@ -294,8 +286,3 @@ def reach_of(agent: Agent, doors: Doors | None) -> ToolAccess:
 def door_for(agent: Agent, doors: Doors | None) -> Doors | None:
     """What an agent reaches the tools of its step through: everyone that is a process, where there can be a door."""
     return doors if reaches_tools(agent) and doors is not None and doors.fault() is None else None
-
-
-def _after(text: bytes, errors: bytes) -> bytes:
-    """What came beside a text, as it is shown after it."""
-    return b"\n" + errors if errors and text and not text.endswith(b"\n") else errors

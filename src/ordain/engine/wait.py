@@ -7,29 +7,16 @@ stream of the ledger to grow, so whatever happens while nobody looks is found wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.step_event import StepState
-from ordain.core.run.wait import Settled
 from ordain.core.text.problem import Refused
 from ordain.engine.context import RunContext
+from ordain.engine.perform.table import WATCHERS, Look
 from ordain.ports.ledger import Append
 from ordain.records.conflict import conflicts, is_conflict
 
-
-class Look(NamedTuple):
-    """What a look came to; without a stream to wait for, another follows after a while."""
-
-    found: Settled | None
-    stream: str | None = None
-    size: int = 0
-    """How many events the stream had."""
-
-
-Watcher = Callable[[RunContext, Any, StepId, Instant], Look]
-"""Looks at what an action of its class waits for."""
 POLL_MS = 200
 """How long after a look at what nobody tells the next one follows."""
 
@@ -37,9 +24,8 @@ POLL_MS = 200
 class Waits:
     """The steps of one run that have come to something outside of it."""
 
-    def __init__(self, run: RunContext, watchers: Mapping[type[Any], Watcher]) -> None:
-        self._run, self._watchers = run, watchers
-        self._state, self._journal, self._ledger = run.state, run.journal, run.journal.ledger
+    def __init__(self, run: RunContext) -> None:
+        self._run, self._state, self._journal, self._ledger = run, run.state, run.journal, run.journal.ledger
         self._arrived: list[StepId] = []
 
     def arrives(self, step_id: StepId) -> None:
@@ -75,8 +61,9 @@ class Waits:
                     raise
                 next(overtaken)
 
-    async def stand_by(self, step_id: StepId, now: Instant) -> None:
+    async def stand_by(self, step_id: StepId) -> None:
         """Wait until a step may find something else, or its time is over."""
+        now = self._journal.now
         found, stream, size = self._look(step_id, now)
         until = self._state.steps[step_id].waits_until
         if found is not None or until is None:
@@ -97,4 +84,4 @@ class Waits:
 
     def _look(self, step_id: StepId, now: Instant) -> Look:
         action = self._state.step(step_id).action
-        return self._watchers[type(action)](self._run, action, step_id, now)
+        return WATCHERS[type(action)](self._run, action, step_id, now)

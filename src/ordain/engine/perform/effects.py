@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -19,9 +20,10 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.value import StepId
 from ordain.core.policy.fact import Risk
 from ordain.core.run.budget import time_left_ms
+from ordain.core.run.result import Missing
 from ordain.core.run.schedule import effect_class
 from ordain.core.run.spending import read_usage, sound_usage
-from ordain.core.run.step_event import Outcome
+from ordain.core.run.step_event import GroupKind, Outcome
 from ordain.core.text.limit import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.text.redaction import Hidden
 from ordain.engine.context import RunContext
@@ -44,6 +46,8 @@ class Attempt(NamedTuple):
 Performer = Callable[[RunContext, Any, Attempt], Awaitable[Outcome]]
 """Does what an action of its class says; a failure is an outcome."""
 
+NAMED_MAX = 5
+"""How many steps of a group that did not pass are named."""
 _JSON = json.JSONEncoder(ensure_ascii=False)
 Spans = tuple[Hidden, ...]
 
@@ -229,10 +233,10 @@ async def _find_hidden(run: RunContext, whole: Whole | None) -> Spans | None:
 
 def value_outcome(run: RunContext, step_id: StepId, value: object, duration_ms: int = 0) -> Outcome:
     """The outcome of what went well and gave a value."""
-    is_text = isinstance(value, str)
-    data = (value if isinstance(value, str) else _JSON.encode(value)).encode("utf-8", "replace")
+    is_json = not isinstance(value, str)
+    data = (_JSON.encode(value) if is_json else str(value)).encode("utf-8", "replace")
     end, whole = data[-OUTPUT_BYTES_MAX:], in_parts(data)
-    return make_outcome(run, step_id, duration_ms, None, "", end, len(data), whole, output_json=not is_text)
+    return make_outcome(run, step_id, duration_ms, None, "", end, len(data), whole, output_json=is_json)
 
 
 def make_outcome(
@@ -279,3 +283,29 @@ def make_outcome(
         leftovers=leftovers,
         output_json=output_json,
     )
+
+
+# --- What a group gave -----------------------------------------------------------------------------------------------
+
+
+def gathered(run: RunContext, step_id: StepId) -> Outcome:
+    """The outcome of a step that was repeated, or that holds a plan: the list of what its items gave, with nothing for
+    one that was skipped; or what each step of the plan gave, by its name."""
+    state, now = run.state, run.journal.now
+    group = state.groups[step_id]
+    duration_ms = max(now - (state.steps[step_id].started_at or now), 0)
+    failed = [name for name in group.members if not state.steps[name].satisfies]
+    if failed:
+        what = "items" if group.kind is GroupKind.ITEMS else "steps"
+        ends = ((name, state.steps[name]) for name in failed[:NAMED_MAX])
+        named = ", ".join(f"{name} ({'denied' if one.denied else one.state.value})" for name, one in ends)
+        more = f" and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
+        detail = f"{len(failed)} of its {len(group.members)} {what} did not pass: {named}{more}"
+        return Outcome(duration_ms=duration_ms, error="F_STEP_FAILED", detail=detail)
+    gave: dict[StepId, Any] = dict.fromkeys(group.members)
+    for name in gave:
+        with suppress(Missing):
+            gave[name] = run.results.output(name)
+    nested = group.kind is GroupKind.NESTED
+    value = {state.members[name].name: one for name, one in gave.items()} if nested else list(gave.values())
+    return value_outcome(run, step_id, value, duration_ms)

@@ -4,7 +4,8 @@ tables of who does what."""
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ordain.core.plan.action import (
     AcquireLock,
@@ -27,7 +28,17 @@ from ordain.core.plan.tool import ToolDefinition, action_kind, definition_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.result import Missing, Unfit
 from ordain.core.run.step_event import Outcome
-from ordain.core.run.wait import at_signal, badly, release_lock, stream_of, stream_of_signal, take_lock, waits, well
+from ordain.core.run.wait import (
+    Settled,
+    at_signal,
+    badly,
+    release_lock,
+    stream_of,
+    stream_of_signal,
+    take_lock,
+    waits,
+    well,
+)
 from ordain.core.text.problem import Refused
 from ordain.core.text.secret import SecretMissing, with_secrets
 from ordain.engine.begin import covers
@@ -43,7 +54,6 @@ from ordain.engine.perform.effects import (
     time_for,
     value_outcome,
 )
-from ordain.engine.wait import Look, Watcher
 
 # --- What does something ---------------------------------------------------------------------------------------------
 
@@ -101,6 +111,19 @@ async def _custom(run: RunContext, action: Custom, attempt: Attempt) -> Outcome:
 
 
 # --- What waits ------------------------------------------------------------------------------------------------------
+
+
+class Look(NamedTuple):
+    """What a look came to; without a stream to wait for, another follows after a while."""
+
+    found: Settled | None
+    stream: str | None = None
+    size: int = 0
+    """How many events the stream had."""
+
+
+Watcher = Callable[[RunContext, Any, StepId, Instant], Look]
+"""Looks at what an action of its class waits for."""
 
 
 def _wait(run: RunContext, action: WaitFor, step_id: StepId, now: Instant) -> Look:
