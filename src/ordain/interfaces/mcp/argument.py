@@ -6,7 +6,7 @@ An argument that a tool does not know is refused, never ignored: nobody can beli
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -20,12 +20,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 # gemini puts this into the schema of every tool for its own use, and hands on to the server what its model says there.
 _OF_THE_CLIENT = frozenset({"wait_for_previous"})
-UNKNOWN_MAX = 20
-"""How many arguments that a tool does not know are told of, one by one: there may be as many as fit into a request."""
-FAULTS_MAX = 20
-"""How much that is wrong with one value is told."""
+UNKNOWN_MAX = FAULTS_MAX = 20
+"""How many arguments that a tool does not know are told of, one by one, and how much that is wrong with one value."""
 NAME_MAX = 64
-"""How much of the name of such a one is told."""
+"""How much of the name of an unknown one is told."""
 
 
 def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
@@ -50,8 +48,12 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
         if field.required and name not in given
     ]
     sound = {name: value for name, value in given.items() if name in fields and value is not None}
-    wrong = [fault for name, value in sound.items() for fault in islice(_misfits(kind, name, value), FAULTS_MAX)]
-    problems += [Problem(code="E_CALL_ARGUMENTS", detail=f"{fault}.", hints=_hints(fault)) for fault in wrong]
+    schema = _schema_of(kind)["properties"]
+    for name, value in sound.items():
+        wrong = misfits(schema.get(name, True), value, lambda pattern, text: True, f"`{name}`")
+        for fault in islice(wrong, FAULTS_MAX):
+            hints = ("What this form cannot say, `document` can.",) if "should have no `" in fault else ()
+            problems.append(Problem(code="E_CALL_ARGUMENTS", detail=f"{fault}.", hints=hints))
     if not _writable(given):
         detail = "The arguments hold half of a surrogate pair, which is no character."
         problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
@@ -63,16 +65,7 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
         raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.")]) from error
 
 
-def _misfits(kind: type[msgspec.Struct], name: str, value: Any) -> Iterator[str]:
-    """What is wrong with the value of one argument, in words."""
-    return misfits(_schema_of(kind)["properties"].get(name, True), value, lambda pattern, text: True, f"`{name}`")
-
-
 _schema_of = cache(lambda kind: schema_of(kind))
-
-
-def _hints(fault: str) -> tuple[str, ...]:
-    return ("What this form cannot say, `document` can.",) if "should have no `" in fault else ()
 
 
 def unknown_arguments(kind: type[msgspec.Struct], given: Mapping[str, Any] | None) -> list[str]:
@@ -94,20 +87,19 @@ def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON Schema of a type, whole in itself: without references, which not every client follows."""
     made = msgspec.json.schema(kind)
     definitions = made.pop("$defs", {})
-    schema = inlined(made, definitions)
+
+    def inlined(schema: Any) -> Any:  # no type of ours contains itself
+        if isinstance(schema, list):
+            return list(map(inlined, schema))
+        if not isinstance(schema, dict):
+            return schema
+        if "$ref" in schema:
+            return inlined(definitions[schema["$ref"].rpartition("/")[2]])
+        return {key: inlined(value) for key, value in schema.items() if key != "discriminator"}
+
+    schema = inlined(made)
     assert isinstance(schema, dict)
     return schema
-
-
-def inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """The schema with every definition in its place. No type of ours contains itself."""
-    if isinstance(schema, list):
-        return [inlined(one, definitions) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    return {key: inlined(value, definitions) for key, value in schema.items() if key != "discriminator"}
 
 
 def described(schema: Any, words: Mapping[str, str]) -> Any:

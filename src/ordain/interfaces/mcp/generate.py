@@ -14,8 +14,6 @@ from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.mcp.results import ProposedAnswer, proposed_answer
 from ordain.interfaces.mcp.surface import Answer, ClientCall
 from ordain.interfaces.view.planned import PlannedStatus, PlanningProgress, planned_status
-from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.style import Style
 from ordain.planner.brief import Answered
 from ordain.planner.outcome import Planned, PlanRequest, notices_of, problems_of
 from ordain.planner.planner import Planner
@@ -91,7 +89,7 @@ def _answer(planned: Planned) -> Answer:
     status = planned_status(planned)
     proposed = None
     if prepared is not None:
-        proposed = proposed_answer(prepared, "\n".join(review_lines(prepared.review, Style(False))))
+        proposed = proposed_answer(prepared)
         following: tuple[str, ...] = (f"Call plan_commit with plan={short_id(prepared.review.plan_id)}.",)
         if prepared.approval_command is not None:
             following = (

@@ -6,9 +6,9 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from ordain import __version__
+from ordain.interfaces.mcp.follow import RunTasks
 from ordain.interfaces.mcp.prompts import PLAN_PROMPTS
 from ordain.interfaces.mcp.resources import PLAN_RESOURCES, listed_plans, new_plans
-from ordain.interfaces.mcp.run_tasks import RunTasks
 from ordain.interfaces.mcp.server import OrdainServer
 from ordain.interfaces.mcp.surface import Surface, Workspaces
 from ordain.interfaces.mcp.texts import mcp_texts

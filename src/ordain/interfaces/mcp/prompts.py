@@ -7,7 +7,7 @@ nothing hidden in it. So nothing in it can be mistaken for our words.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -48,25 +48,14 @@ def quoted(redactor: Redactor, text: str) -> str:
     return fence("text", "\n".join(lines)) + ("\n\n… and more, which is left out here." * (len(clean) > QUOTED_MAX))
 
 
-def _whole(parts: Iterable[str]) -> str:
-    return "\n\n".join(parts)
-
-
 async def _skill(call: ClientCall, given: Mapping[str, str]) -> str:
     return skill_body()
 
 
-# --- Writing and revising ------------------------------------------------------------------------------------------
-
-
 async def _write_plan(call: ClientCall, given: Mapping[str, str]) -> str:
     async with call.app() as app:
-        redactor, (tools, _), settings = (
-            app.workspace.redactor(trusted=True),
-            app.workspace.tools(),
-            app.workspace.settings()[0],
-        )
-        agents = tuple(agent_inventory(app.workspace.agents()))
+        redactor, settings = app.workspace.redactor(trusted=True), app.workspace.settings()[0]
+        tools, agents = app.workspace.tools()[0], tuple(agent_inventory(app.workspace.agents()))
     return prompt_text(
         "write-plan",
         task=quoted(redactor, given["task"]),
@@ -79,11 +68,8 @@ async def _write_plan(call: ClientCall, given: Mapping[str, str]) -> str:
 
 async def _revise_plan(call: ClientCall, given: Mapping[str, str]) -> str:
     async with call.app() as app, app.refusals.asked_for("prompt", given["plan"], call.by):
-        review, redactor, most = (
-            app.plans.review(given["plan"]),
-            app.workspace.redactor(),
-            app.workspace.settings()[0].max_rejections,
-        )
+        review, redactor = app.plans.review(given["plan"]), app.workspace.redactor()
+        most = app.workspace.settings()[0].max_rejections
     short, said = short_id(review.plan_id), len(review.rejections)
     then = (
         f"Check it with plan_lint, then call plan_revise with plan={short} and the whole new plan. No approval of the "
@@ -98,7 +84,7 @@ async def _revise_plan(call: ClientCall, given: Mapping[str, str]) -> str:
         short=short,
         status=review.status,
         plan=quoted(redactor, write_markdown(review.plan).rstrip("\n")),
-        said=_whole(_rejections(redactor, review) or ["Nobody has rejected it."]),
+        said="\n\n".join(_rejections(redactor, review) or ["Nobody has rejected it."]),
         then=then,
     )
 
@@ -110,9 +96,6 @@ def _rejections(redactor: Redactor, review: Review) -> list[str]:
         texts = [by, one.feedback, *(f"{step}: {text}" for step, text in one.comments.items())]
         parts += [f"Rejection {number}:", quoted(redactor, "\n".join(texts))]
     return parts
-
-
-# --- Carrying out --------------------------------------------------------------------------------------------------
 
 
 async def _execute_plan(call: ClientCall, given: Mapping[str, str]) -> str:
@@ -137,7 +120,8 @@ async def _explain_failure(call: ClientCall, given: Mapping[str, str]) -> str:
         parts += ["# Why it ended", quoted(redactor, report.reason)]
     if wrong[STEPS_MAX:]:
         parts += ["# Others that did not get through", ", ".join(step.id for step in wrong[STEPS_MAX:])]
-    return _whole([*parts, "# What may come next", *_next(report), skill_sections("After a failure", "Honesty")])
+    parts += ["# What may come next", *_next(report), skill_sections("After a failure", "Honesty")]
+    return "\n\n".join(parts)
 
 
 def _failed_step(app: App, redactor: Redactor, report: RunReport, step_id: StepId) -> list[str]:
@@ -153,10 +137,8 @@ def _failed_step(app: App, redactor: Redactor, report: RunReport, step_id: StepI
         "What was seen last:",
         quoted(redactor, step.evidence),
     ]
-    for words, tail in (
-        ("The end of what the step wrote:", step.own_output_tail),
-        ("The end of what was written last, by its contract where that was run:", step.output_tail),
-    ):
+    last = "The end of what was written last, by its contract where that was run:"
+    for words, tail in (("The end of what the step wrote:", step.own_output_tail), (last, step.output_tail)):
         if tail.strip():
             parts += [words, quoted(redactor, tail.rstrip("\n"))]
     page = problem_pages().get(step.error or "")

@@ -65,11 +65,6 @@ def document_of(proposal: Proposal) -> bytes:
     return data[: DOCUMENT_BYTES_MAX + 1]
 
 
-def params_of(proposal: Proposal) -> Sequence[tuple[str, str]]:
-    """The values of parameters, as they are typed."""
-    return list(proposal.params.items())
-
-
 def _tree(proposal: Proposal) -> dict[str, Any]:
     steps = [_step(number, step) for number, step in enumerate(proposal.steps or (), start=1)]
     # A note beside the plan would be shown to nobody who approves it; what is in it, is.

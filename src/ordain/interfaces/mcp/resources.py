@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -10,16 +10,14 @@ from ordain.app.app import App
 from ordain.core.approval.approval import Principal
 from ordain.core.report.report import PlanLine
 from ordain.documents.skill import skill_text
+from ordain.interfaces.mcp.results import preview
 from ordain.interfaces.mcp.surface import ClientCall, Content, ListedResource, ResourceTemplate
 from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.view.diff import comparison_result
-from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import log_result, review_result
-from ordain.interfaces.view.style import Style
 
 Reader = Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]]
-
 LISTED = 30
 OUTPUT_MAX = 1 << 20
 """How much of what a step wrote is told."""
@@ -39,24 +37,18 @@ def new_plans(app: App, by: Principal, seen: int | None) -> tuple[int, bool]:
     return count, seen is not None and count > seen and bool(app.plans.owned(by, newest=count - seen))
 
 
-def _listed(line: PlanLine) -> list[ListedResource]:
-    plan = ListedResource(f"ordain://plan/{line.lineage}", line.lineage, f"{line.title} ({line.status})")
-    if line.last_run is None:
-        return [plan]
-    return [plan, ListedResource(f"ordain://run/{line.last_run}", line.last_run, f"The newest run of {line.title}")]
+def _listed(line: PlanLine) -> Iterator[ListedResource]:
+    yield ListedResource(f"ordain://plan/{line.lineage}", line.lineage, f"{line.title} ({line.status})")
+    if line.last_run is not None:
+        yield ListedResource(f"ordain://run/{line.last_run}", line.last_run, f"The newest run of {line.title}")
 
 
 def _json(value: Any) -> Content:
     return Content(robot.to_json(value).decode())
 
 
-def _plan(app: App, names: Mapping[str, str]) -> Content:
-    return _json(review_result(app.plans.review(names["id"])))
-
-
-def _preview(app: App, names: Mapping[str, str]) -> Content:
-    lines = review_lines(app.plans.review(names["id"]), Style(False), detail="verbose")
-    return Content("\n".join(lines), "text/plain")
+def _text(text: str) -> Content:
+    return Content(text, "text/plain")
 
 
 def _difference(app: App, names: Mapping[str, str]) -> Content:
@@ -67,7 +59,7 @@ def _output(app: App, names: Mapping[str, str]) -> Content:
     found, parts = app.runs.output(names["id"], names["step"])
     data = b"".join(parts)
     whole = found.kept_bytes == found.output_bytes and len(data) <= OUTPUT_MAX
-    return Content(app.workspace.redactor().tail(data, OUTPUT_MAX, whole=whole), "text/plain")
+    return _text(app.workspace.redactor().tail(data, OUTPUT_MAX, whole=whole))
 
 
 async def _read_skill(call: ClientCall, names: Mapping[str, str]) -> Content:
@@ -89,8 +81,10 @@ def _reader(read: Callable[[App, Mapping[str, str]], Content]) -> Reader:
 
 _READERS: dict[str, Reader] = {
     "skill": _read_skill,
-    "plan": _reader(_plan),
-    "plan-preview": _reader(_preview),
+    "plan": _reader(lambda app, names: _json(review_result(app.plans.review(names["id"])))),
+    "plan-preview": _reader(
+        lambda app, names: Content(preview(app.plans.review(names["id"]), "verbose"), "text/plain")
+    ),
     "plan-diff": _reader(_difference),
     "run": _reader(lambda app, names: _json(app.runs.run(names["id"]))),
     "run-log": _reader(lambda app, names: _json(log_result(app.plans.log(names["id"])))),

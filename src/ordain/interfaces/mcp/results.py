@@ -19,7 +19,9 @@ from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.report import PlanLine, Prepared, Review, RunReport, StepReport
 from ordain.core.run.step_event import StepState
 from ordain.interfaces.view.picked import picked
+from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import ListResult, PreparedResult, RunResult, prepared_result, run_words
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.tool import ToolsResult
 
 STEPS_MAX = 50
@@ -140,13 +142,13 @@ def plan_brief(line: PlanLine) -> Any:
     return picked(PlanBrief, line, plan=short_id(line.plan_id), proposer=line.proposer.words, run_id=line.last_run)
 
 
-def proposed_answer(prepared: Prepared, preview: str) -> Any:
+def proposed_answer(prepared: Prepared) -> Any:
     result = prepared_result(prepared)
     more = {"lineage": prepared.lineage, "title": result.plan.title, "effects": _effects(result.effects)}
-    return picked(ProposedAnswer, result, plan=short_id(result.plan_id), preview=preview, **more)
+    return picked(ProposedAnswer, result, plan=short_id(result.plan_id), preview=preview(prepared.review), **more)
 
 
-def plan_answer(review: Review, preview: str) -> Any:
+def plan_answer(review: Review) -> Any:
     return picked(
         PlanAnswer,
         review,
@@ -155,9 +157,13 @@ def plan_answer(review: Review, preview: str) -> Any:
         effects=_effects(review.effects),
         rejections=tuple(picked(RejectionBrief, one, by=one.by.name) for one in review.rejections),
         document=msgspec.to_builtins(review.plan),
-        preview=preview,
+        preview=preview(review),
         run_id=review.run.run_id if review.run is not None else None,
     )
+
+
+def preview(review: Review, detail: str = "normal") -> str:
+    return "\n".join(review_lines(review, Style(False), detail=detail))
 
 
 def _effects(effects: tuple[PlannedEffect, ...]) -> tuple[Any, ...]:

@@ -108,13 +108,10 @@ class OrdainServer:
             await context.session.report_progress(told, total, words)
 
         takes_tasks = self.surface.tasks is not None and declared(context)
-        return ClientCall(self.principal(context), self._workspaces, progress, takes_tasks=takes_tasks)
-
-    def principal(self, context: Context) -> Principal:
-        """Whose request this is."""
         client = context.session.client_params.client_info if context.session.client_params is not None else None
         agent = claimed_name(client.name, client.version) if client is not None else ""
-        return Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
+        by = Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
+        return ClientCall(by, self._workspaces, progress, takes_tasks=takes_tasks)
 
     # --- Tools -----------------------------------------------------------------------------------------------------
 
@@ -185,8 +182,6 @@ class OrdainServer:
         assert isinstance(cleaned, str)
         return cleaned
 
-    # --- Refusals where there is no answer to hold them --------------------------------------------------------------
-
     def _telling(self, handler: Callable[[Context, P], Awaitable[R]]) -> Callable[[Context, P], Awaitable[R]]:
         """A handler whose refusals are told in words, and not as an error of ours."""
 
@@ -209,19 +204,12 @@ class OrdainServer:
         return types.ListResourcesResult(resources=made)
 
     async def _list_templates(self, context: Context, params: object) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    uri_template=one.uri,
-                    name=one.name,
-                    title=one.title,
-                    description=one.description,
-                    mime_type=one.media_type,
-                )
-                for one in self.surface.templates
-                if "{" in one.uri
-            ]
-        )
+        made = [
+            types.ResourceTemplate(uri_template=one.uri, mime_type=one.media_type, **_named(one))
+            for one in self.surface.templates
+            if "{" in one.uri
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=made)
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -241,20 +229,12 @@ class OrdainServer:
         raise _no_resource(uri)
 
     async def _list_prompts(self, context: Context, params: object) -> types.ListPromptsResult:
-        return types.ListPromptsResult(
-            prompts=[
-                types.Prompt(
-                    name=one.name,
-                    title=one.title,
-                    description=one.description,
-                    arguments=[
-                        types.PromptArgument(name=arg.name, description=arg.description, required=arg.required)
-                        for arg in one.arguments
-                    ],
-                )
-                for one in self.surface.prompts
-            ]
-        )
+        made = []
+        for one in self.surface.prompts:
+            of = [(arg.name, arg.description, arg.required) for arg in one.arguments]
+            taken = [types.PromptArgument(name=name, description=words, required=must) for name, words, must in of]
+            made.append(types.Prompt(arguments=taken, **_named(one)))
+        return types.ListPromptsResult(prompts=made)
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         prompt = self._prompts.get(params.name)
@@ -285,12 +265,15 @@ class OrdainServer:
         )
 
 
+def _named(one: Any) -> dict[str, Any]:
+    """What the protocol says of each thing that is offered."""
+    return {"name": one.name, "title": one.title, "description": one.description}
+
+
 @functools.cache  # a gateway has a server for each of its clients, and their tools are the same
 def _tool(tool: Tool) -> types.Tool:
     return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
+        **_named(tool),
         input_schema=described(schema_of(tool.arguments), dict(tool.words)) | {"additionalProperties": False},
         output_schema=envelope_schema(tool.results),
         annotations=types.ToolAnnotations(

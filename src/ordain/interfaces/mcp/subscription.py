@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -23,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from ordain.app.app import App
 from ordain.core.approval.approval import Principal
 from ordain.core.text.problem import Refused
-from ordain.interfaces.mcp.surface import ClientCall, ResourceTemplate, Surface, Workspaces, match_address
+from ordain.interfaces.mcp.surface import ClientCall, ResourceTemplate, Surface, Workspaces, match_address, opened
 
 Context = ServerRequestContext[Any, Any]
 """A request as the SDK hands it over."""
@@ -69,26 +70,19 @@ class Watcher:
         room = self._subscribed_max - sum(len(one.sizes) for one in self._subscriptions if one.by.name == call.by.name)
         found: list[str] = []
         for uri in islice(dict.fromkeys(uris), self._subscribed_max):
-            known = self._find(uri)
-            if known is None or len(found) >= room:
-                continue
-            template, names = known
-            try:
-                await template.read(call, names)
-            except Refused:
-                continue
-            found.append(uri)
+            template, names = self._find(uri) or (None, {})
+            if template is not None and len(found) < room:
+                with suppress(Refused):
+                    await template.read(call, names)
+                    found.append(uri)
         return found
 
     async def add(self, subscription: Subscription, uris: Collection[str], *, lists: bool = False) -> None:
         """Tell this subscription about these too. They must have been permitted."""
-        app = self._workspaces()
-        try:
+        async with opened(self._workspaces) as app:
             subscription.sizes |= {uri: size for uri in uris if (size := self._size(app, uri)) is not None}
             if lists and self._surface.news is not None:
                 subscription.plans = self._surface.news(app, subscription.by, None)[0]
-        finally:
-            await app.close()
         if subscription not in self._subscriptions:
             self._subscriptions.append(subscription)
         if self._task is None:
@@ -109,11 +103,8 @@ class Watcher:
         self._task = None
 
     async def _look(self) -> None:
-        app = self._workspaces()
-        try:
-            news = [(one, list(self._news(app, one))) for one in self._subscriptions]
-        finally:
-            await app.close()
+        async with opened(self._workspaces) as app:
+            news = [(one, self._news(app, one)) for one in self._subscriptions]
         for subscription, changed in news:
             for uri in changed:
                 try:
@@ -136,11 +127,9 @@ class Watcher:
         return changed
 
     def _size(self, app: App, uri: str) -> int | None:
-        known = self._find(uri)
-        if known is None or known[0].size is None:
+        template, names = self._find(uri) or (None, {})
+        if template is None or template.size is None:
             return None
-        template, names = known
-        assert template.size is not None
         try:
             return template.size(app, names)
         except Refused:  # the beginning of an id can come to fit several

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, Protocol
@@ -34,10 +34,18 @@ def claimed_name(name: str, version: str) -> str:
     return agent.encode("utf-8", "replace").decode()  # else nothing that it asks for could be recorded
 
 
-class Workspaces(Protocol):
-    """Opens the workspace anew for every call: what one call saw is never what another believes."""
+Workspaces = Callable[[], App]
+"""Opens the workspace anew for every call: what one call saw is never what another believes."""
 
-    def __call__(self) -> App: ...
+
+@asynccontextmanager
+async def opened(workspaces: Workspaces) -> AsyncIterator[App]:
+    """Ordain over the workspace, for as long as this takes."""
+    app = workspaces()
+    try:
+        yield app
+    finally:
+        await app.close()
 
 
 class ClientCall:
@@ -48,14 +56,8 @@ class ClientCall:
         self.takes_tasks = takes_tasks
         """Whether this client can be answered with a task."""
 
-    @asynccontextmanager
-    async def app(self) -> AsyncIterator[App]:
-        """Ordain over the workspace, for as long as this takes."""
-        app = self._workspaces()
-        try:
-            yield app
-        finally:
-            await app.close()
+    def app(self) -> AbstractAsyncContextManager[App]:
+        return opened(self._workspaces)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,19 +111,15 @@ class Tasks(Protocol):
 
     async def get(self, call: ClientCall, task_id: str) -> ProtocolTask | None:
         """The task as it stands; None where this caller has none of that name."""
-        ...
 
     async def update(self, call: ClientCall, task_id: str, given: Mapping[str, Any]) -> None:
         """Take what the client was asked for, by key; raises Refused where it is not the client's to give."""
-        ...
 
     async def cancel(self, call: ClientCall, task_id: str) -> None:
         """Ask that it be ended, if it has not come to its end."""
-        ...
 
     def changes(self, call: ClientCall, task_id: str) -> AsyncGenerator[ProtocolTask, None]:
         """The task as it stands, and again whenever that is another, until it has ended."""
-        ...
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

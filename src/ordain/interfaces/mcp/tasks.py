@@ -7,8 +7,8 @@ that is not the caller's is as unknown as one that never was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -140,19 +140,15 @@ class TaskMethods:
     async def _update(self, context: Context, params: UpdateParams) -> dict[str, Any]:
         call = self._calls(context)
         await self._found(context, call, params.task_id)
-        try:
+        with self._told_refusals(types.INVALID_PARAMS):
             await self._tasks.update(call, params.task_id, params.input_responses)
-        except Refused as refused:
-            raise self._error(types.INVALID_PARAMS, refused) from refused
         return {}
 
     async def _cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
         call = self._calls(context)
         await self._found(context, call, params.task_id)
-        try:
+        with self._told_refusals():
             await self._tasks.cancel(call, params.task_id)
-        except Refused as refused:
-            raise self._error(types.INTERNAL_ERROR, refused) from refused
         return {}
 
     async def _found(self, context: Context, call: ClientCall, task_id: str) -> ProtocolTask:
@@ -161,17 +157,20 @@ class TaskMethods:
         _refuse_misrouted(context, task_id)
         if not declared(context):
             raise missing_extension()
-        try:
+        with self._told_refusals():
             task = await self._tasks.get(call, task_id)
-        except Refused as refused:
-            raise self._error(types.INTERNAL_ERROR, refused) from refused
         if task is None:
             raise MCPError(types.INVALID_PARAMS, f"Task not found: {task_id}")
         return task
 
-    def _error(self, code: int, refused: Refused) -> MCPError:
-        words = self._shown(refusal_words(refused.problems))
-        return MCPError(code, words, {"code": refused.problems[0].code})
+    @contextmanager
+    def _told_refusals(self, code: int = types.INTERNAL_ERROR) -> Iterator[None]:
+        """Around what may be refused: that is told as an error with this code."""
+        try:
+            yield
+        except Refused as refused:
+            words = self._shown(refusal_words(refused.problems))
+            raise MCPError(code, words, {"code": refused.problems[0].code}) from refused
 
     def _told(self, task: ProtocolTask) -> dict[str, Any]:
         told = self._shown(detailed(task, self._result))
@@ -193,7 +192,8 @@ class TaskMethods:
                 raise MCPError(types.INVALID_PARAMS, "taskIds must be a list of strings")
             call = self._calls(context)
             asked = list(dict.fromkeys(named))[:TOLD_MAX]
-            known = [one for one in asked if await self._known(call, one)]
+            with self._told_refusals():
+                known = [one for one in asked if await self._tasks.get(call, one) is not None]
             stream = _TaskStream(context.session, known)
             result: Any = None
             async with anyio.create_task_group() as group:
@@ -207,12 +207,6 @@ class TaskMethods:
             return result
 
         return handler
-
-    async def _known(self, call: ClientCall, task_id: str) -> bool:
-        try:
-            return await self._tasks.get(call, task_id) is not None
-        except Refused as refused:
-            raise self._error(types.INTERNAL_ERROR, refused) from refused
 
     async def _tell(self, context: Context, stream: _TaskStream, call: ClientCall, task_id: str) -> None:
         await stream.acknowledged.wait()

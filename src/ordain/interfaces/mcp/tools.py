@@ -20,9 +20,9 @@ from ordain.core.plan.value import StepId
 from ordain.core.policy.assignment import inventory_lines
 from ordain.core.report.report import PlanLine, PlanStanding, Prepared, RunReport
 from ordain.core.text.problem import Place, Problem, Refused, refuse
-from ordain.interfaces.mcp.follow import OPEN, begin, follow, how_it_stands, time_to_wait, wait_for_person
+from ordain.interfaces.mcp.follow import OPEN, begin, follow, how_it_stands, run_task, time_to_wait, wait_for_person
 from ordain.interfaces.mcp.generate import GenerateCall, GeneratedAnswer, generate
-from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
+from ordain.interfaces.mcp.proposal import Proposal, document_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
     Inventory,
@@ -37,14 +37,11 @@ from ordain.interfaces.mcp.results import (
     plan_brief,
     proposed_answer,
 )
-from ordain.interfaces.mcp.run_tasks import run_task
 from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Tool
 from ordain.interfaces.mcp.texts import mcp_texts
 from ordain.interfaces.view.lint import LintResult, lint_result
 from ordain.interfaces.view.picked import picked
-from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import earlier_run, failure
-from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.tool import tools_result
 from ordain.records.records import names_run
 
@@ -61,12 +58,11 @@ _Wait = Annotated[float, msgspec.Meta(ge=0, le=WAIT_MAX_S)]
 async def _propose(call: ClientCall, proposal: Proposal) -> Answer:
     async with call.app() as app:
         with _told_in_place(proposal):
-            prepared = await app.plans.prepare(document_of(proposal), None, call.by, params_of(proposal))
+            prepared = await app.plans.prepare(document_of(proposal), None, call.by, list(proposal.params.items()))
         return _stored(prepared, proposal)
 
 
 def _stored(prepared: Prepared, proposal: Proposal | None = None) -> Answer:
-    preview = "\n".join(review_lines(prepared.review, Style(False)))
     short = short_id(prepared.review.plan_id)
     named = f"plan={short} and preparation={prepared.preparation}"
     following: tuple[str, ...] = (f"Nobody needs to approve it. Call plan_commit with {named}.",)
@@ -76,12 +72,12 @@ def _stored(prepared: Prepared, proposal: Proposal | None = None) -> Answer:
             f"Ask them to, then call plan_commit with plan={short}. Until then it is refused.",
         )
     notices = prepared.review.notices if proposal is None else _placed(prepared.review.notices, proposal)
-    return Answer(data=proposed_answer(prepared, preview), problems=tuple(notices), next=following)
+    return Answer(data=proposed_answer(prepared), problems=tuple(notices), next=following)
 
 
 async def _lint(call: ClientCall, proposal: Proposal) -> Answer:
     async with call.app() as app:
-        report = app.plans.lint(document_of(proposal), None, params_of(proposal))
+        report = app.plans.lint(document_of(proposal), None, list(proposal.params.items()))
     if not report.good:
         raise Refused(_placed(report.problems, proposal))
     following = "It can be proposed as it stands with plan_propose."
@@ -121,7 +117,7 @@ class _Revise(Proposal, frozen=True, kw_only=True):
 async def _revise(call: ClientCall, revision: _Revise) -> Answer:
     async with call.app() as app:
         with _told_in_place(revision):
-            data, params = document_of(revision), params_of(revision)
+            data, params = document_of(revision), list(revision.params.items())
             prepared = await app.plans.revise(revision.plan, call.by, data, None, params, reason=revision.reason)
         return _stored(prepared, revision)
 
@@ -177,8 +173,7 @@ async def _list(call: ClientCall, asked: _List) -> Answer:
 async def _get(call: ClientCall, asked: _ThePlan) -> Answer:
     async with call.app() as app, app.refusals.asked_for("plan_get", asked.plan, call.by):
         review = app.plans.review(asked.plan)
-    preview = "\n".join(review_lines(review, Style(False)))
-    return Answer(data=plan_answer(review, preview), problems=tuple(review.notices))
+    return Answer(data=plan_answer(review), problems=tuple(review.notices))
 
 
 class _Nothing(msgspec.Struct, frozen=True, kw_only=True):
