@@ -34,7 +34,6 @@ class AffectedFiles:
         self._run, self._begun, self._under_way = run, 0, 0
 
     async def during(self, step_id: StepId, effect: Callable[[StepId], Awaitable[Outcome]]) -> Outcome:
-        """The outcome of an effect, with what it changed."""
         self._begun += 1
         self._under_way += 1
         try:
@@ -58,7 +57,6 @@ class AffectedFiles:
         return outcome
 
     def _is_alone(self, step_id: StepId) -> bool:
-        """Whether no other step is at work."""
         return self._under_way == 1 and not self._run.state.active.keys() - {step_id}
 
     def _wants_look(self, step_id: StepId) -> bool:

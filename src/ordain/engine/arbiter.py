@@ -65,8 +65,10 @@ class Arbiter:
             if len(offered) < 2:
                 raise _NoAnswer("there is nobody else to choose from")
             text = run.sink.text(self._text(step_id, offered))
-            within = min(timeout_ms, ASKED_MS)
-            said, used = await run.deadlines.within(within / 1000, self._ask(step_id, text, within))
+            within, agent = min(timeout_ms, ASKED_MS), run.limits.agents[self._name]
+            model = agent.is_model
+            asked = self._spoken(step_id, agent, text) if model else self._started(step_id, agent, text, within)
+            said, used = await run.deadlines.within(within / 1000, asked)
             found = read_choice(said, tuple(offered))
             if found is None:
                 raise _NoAnswer("its answer names none of those it was offered, or several")
@@ -76,9 +78,9 @@ class Arbiter:
             return self._instead(default, failed.detail, used)
         except _NoAnswer as none:
             return self._instead(default, str(none), used)
-        agent, reason = found
+        name, reason = found
         reason = run.sink.text(reason)[:REASON_MAX] or "it gave no reason"
-        return Chosen(agent=agent, why=f"the arbiter {self._name} chose it: {reason}", used=used)
+        return Chosen(agent=name, why=f"the arbiter {self._name} chose it: {reason}", used=used)
 
     def _instead(self, default: str, why: str, used: Usage | None) -> Chosen:
         words = self._run.sink.text(" ".join(why.split()))[:REASON_MAX]
@@ -103,18 +105,12 @@ class Arbiter:
         report = run_report(run.state, run.state.plan_id, run.ports.clock.now(), Life(executing=True))
         standing = run_standing(run.state, run.state.plan_id, report, run.ports.toolbox.definitions())
         shown = Settings(agents=dict(offered), agent=limits.agent, agent_for=limits.agent_for)
+        # What the plan calls the step: `outer/inner`, without the item or the fallback that it is.
+        planned = "/".join(_MEMBER.sub("", part).rpartition("+")[2] for part in step_id.split("/"))
         try:
-            return arbitration(standing, _planned(step_id), tuple(roster(shown, {}, {}, {})), at_once=True).text
+            return arbitration(standing, planned, tuple(roster(shown, {}, {}, {})), at_once=True).text
         except Refused as refused:
             raise _NoAnswer(refused.problems[0].detail) from refused
-
-    # --- Asking ----------------------------------------------------------------------------------------------------
-
-    async def _ask(self, step_id: StepId, text: str, timeout_ms: int) -> tuple[str, Usage | None]:
-        agent = self._run.limits.agents[self._name]
-        if agent.is_model:
-            return await self._spoken(step_id, agent, text)
-        return await self._started(step_id, agent, text, timeout_ms)
 
     async def _spoken(self, step_id: StepId, agent: Agent, text: str) -> tuple[str, Usage | None]:
         run, access = self._run, access_of(agent)
@@ -190,8 +186,3 @@ def with_used(outcome: Outcome, used: Usage | None) -> Outcome:
     costs = [one for one in (own.cost_usd, used.cost_usd) if one is not None]
     both = Usage(tokens=sum(tokens) if tokens else None, cost_usd=sum(costs) if costs else None)
     return replace(outcome, used=both)
-
-
-def _planned(step_id: StepId) -> str:
-    """What a plan calls a step of a run: `outer/inner`, without the item or the fallback that it is."""
-    return "/".join(_MEMBER.sub("", part).rpartition("+")[2] for part in step_id.split("/"))

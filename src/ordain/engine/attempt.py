@@ -49,9 +49,8 @@ class Attempts:
         self._tasks, self._affected = TaskPerformer(run), AffectedFiles(run)
 
     async def attempt(self, step_id: StepId) -> Report | None:
-        """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
-        effect. Protected files are put back before it counts as ended. None where the step has come to something
-        outside and waits for that."""
+        """One attempt, before which what must not change is kept, and after which it is put back. None where the step
+        has come to something outside and waits for that."""
         state, stopped = self._state, False
         try:
             await self._shield.look(step_id)  # what changed while nobody was at work is put back too
@@ -112,8 +111,6 @@ class Attempts:
         await self._run.journal.record(event)
         return not_begun(seen, seen.duration_ms) if proves else None
 
-    # --- Looking whether a step is done --------------------------------------------------------------------------
-
     async def recheck(self, step_id: StepId) -> Report:
         """Look whether what a step did in the run before is still there."""
         step, before = self._state.step(step_id), self._run.opened.former[step_id]
@@ -132,7 +129,7 @@ class Attempts:
         return lambda now: self._looked(step_id, kept)
 
     def _looked(self, step_id: StepId, seen: StepKept | StepNotKept) -> StepKept | StepNotKept | None:
-        """What was seen of a step that was done before; nothing where it was ended meanwhile, with what it is of."""
+        """What was seen of a step that was done before; nothing where it was ended meanwhile."""
         return seen if self._state.steps[step_id].state is StepState.PENDING else None
 
     async def verify(self, step_id: StepId) -> Report:

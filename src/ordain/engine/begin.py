@@ -1,8 +1,7 @@
 """Whether a step whose turn has come begins: its condition, what must hold before it, a person's yes, its items.
 
-Everything is looked at in that order, right before the intent is recorded, and nothing is begun by looking. The answer
-is one event: the step begins, becomes steps of its own, is skipped, waits for a person, or goes where its failure
-policy says.
+Everything is looked at in that order, right before the intent is recorded, and nothing is begun by looking: the answer
+is one event.
 """
 
 from __future__ import annotations
@@ -129,7 +128,6 @@ LABEL_LENGTH = 60
 Beginning = tuple[RunEvent, tuple[bytes, ...]]
 """The event that says how a step begins, or why it does not; and the bytes to be kept with it."""
 BEGINS = (AttemptStarted, StepUnfolded)
-"""The events with which a step begins."""
 
 
 class Beginnings:
@@ -250,8 +248,7 @@ class Beginnings:
         return words if len(words) <= LABEL_LENGTH else f"{words[: LABEL_LENGTH - 1]}…"
 
     def _decided(self, step_id: StepId, now: Instant) -> RunEvent | None:
-        """What keeps a step from beginning now that its values are known: policy denies it, or a person has to say yes
-        to exactly that."""
+        """What keeps a step from beginning now that its values are known: policy, or a person who has to say yes."""
         step, record = self._state.step(step_id), self._state.steps[step_id]
         try:
             known = self._results.step(step_id)

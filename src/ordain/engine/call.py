@@ -1,9 +1,7 @@
-"""What an agent calls through the door of its step: looked at, recorded, performed here, and answered.
+"""What an agent calls through the door of its step: compared with the step and policy, recorded, performed, answered.
 
-The agent decides nothing and holds nothing. Whoever carries out the run compares each call with the step and with
-policy, and performs it with what the run has. That a call is made is durable before it is performed, for what was cut
-short by a crash is what a person most wants to know of; what went wrong with one is recorded after it. Calls are no
-evidence: the contract judges what is there in the end.
+That a call is made is durable before it is performed, for what was cut short by a crash is what a person most wants to
+know of. Calls are no evidence: the contract judges what is there in the end.
 """
 
 from __future__ import annotations
@@ -64,7 +62,6 @@ class Calls:
         self._who = Principal(name=f"{item.agent} in {item.run_id}/{item.step}", channel=Channel.MCP)
         self._told: Counter[str] = Counter()
         self.made = 0
-        """How many calls were performed, or begun."""
         self.refused = 0
         self.touched: set[str] | None = set()
         """The paths that were changed; None where a call could have changed any."""
@@ -115,8 +112,6 @@ class Calls:
         detail = f"This is not the token of an attempt at `{self._step.id}` that is under way."
         return await self._refuse("", {}, Problem(code="E_DOOR_TOKEN", detail=detail))
 
-    # --- Whether it may be -----------------------------------------------------------------------------------------
-
     async def _refused(self, name: str, asked: str, args: Mapping[str, Any]) -> CallAnswer | None:
         """The refusal of a call, recorded; None where it may be made."""
         asked = asked[:NAME_LENGTH_MAX]
@@ -129,7 +124,6 @@ class Calls:
         return await self._refuse(asked, args, problem) if problem is not None else None
 
     async def _problem(self, name: str, asked: str, args: Mapping[str, Any]) -> Problem | None:
-        """What keeps a call from being made."""
         if name not in self._names.values():
             command = f"ordain revise {short_id(self._item.plan_id)} DOCUMENT"
             return out_of_scope(asked, self._step, tuple(self._names), command)
@@ -179,13 +173,10 @@ class Calls:
     def _cannot(self, args: Mapping[str, Any]) -> CallAnswer:
         reason = args.get("reason")
         text = reason.strip() if isinstance(reason, str) else ""
-        if not self.cannot:
-            self.cannot = text
-        if not text:
-            return CallAnswer(
-                text="Noted, but a person has to know why: call this again with a `reason`, and then end."
-            )
-        return CallAnswer(text="Noted. A person decides what happens. Do nothing more, and end.")
+        self.cannot = self.cannot or text
+        if text:
+            return CallAnswer(text="Noted. A person decides what happens. Do nothing more, and end.")
+        return CallAnswer(text="Noted, but a person has to know why: call this again with a `reason`, and then end.")
 
     # --- Performing ------------------------------------------------------------------------------------------------
 
@@ -278,7 +269,6 @@ class Calls:
 
 
 def _cut(text: str) -> str:
-    """A text that is not too long, and what is said where it was."""
     if len(text) <= TEXT_MAX:
         return text
     return f"{text[:TEXT_MAX]}\n[This is only the beginning: {len(text):,} characters are too many.]"

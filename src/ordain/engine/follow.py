@@ -40,11 +40,9 @@ class RunFollower:
         self.log = StepLog(run.state.run_id, run.journal.ledger, run.ports.logs)
         self._observers = (self.log.observe, *observers)
         self._seen: dict[StepId, _SeenOutput] = {}
-        """Of each step under way: what was seen of its output last."""
         self._looks = 0
 
     async def follow(self, before: Callable[[], None]) -> None:
-        """Look again and again; `before` is called before each look."""
         while True:
             await asyncio.sleep(LOOK_S)
             before()
@@ -62,7 +60,6 @@ class RunFollower:
         self.close()
 
     def close(self) -> None:
-        """Bring the log up to date."""
         with contextlib.suppress(Exception):
             self.log.write()
 
@@ -110,7 +107,7 @@ class RunFollower:
 
 
 class _SeenOutput(NamedTuple):
-    """An output under way, as it was seen in one look: of which attempt, how long, its end."""
+    """An output under way, as it was seen in one look."""
 
     mark: str
     size: int
@@ -122,11 +119,8 @@ _NOTHING = _SeenOutput("", 0, "", 0)
 
 
 class StepLog:
-    """One run's log: every event as `ordain log --json` shows it, and ends of outputs between them.
-
-    It is a projection. What stands in it is taken for ours only as far as the ledger says the same; otherwise it is
-    written anew.
-    """
+    """One run's log: every event as `ordain log --json` shows it, and ends of outputs between them. It is a projection:
+    what the ledger does not say too is written again."""
 
     def __init__(self, run_id: str, ledger: Ledger, logs: StepLogs) -> None:
         self._run_id, self._ledger, self._logs = run_id, ledger, logs

@@ -35,7 +35,6 @@ class Journal:
         self.state, self.ledger, self.records = state, ledger, Records(ledger)
         self.observers: tuple[Observer, ...] = ()
         self.folded: Callable[[RunEvent], None] = lambda event: None
-        """Called with each event that was folded."""
         self.closed = False
         """Whether nobody reads reports any more."""
         self.now = clock.now()
@@ -43,22 +42,19 @@ class Journal:
         self._head, self._clock = head, clock
         self._batch: list[RunEvent] = []
         self._keeps: list[bytes] = []
-        """Exact results that are to be kept with the batch."""
         self._artifacts: list[Artifact] = []
-        """The same of long ones."""
+        """Exact results that are to be kept with the batch, and long ones."""
         self._fresh: dict[str, Exact] = {}
         """Both, by the seals that the batch names them with: later steps may refer to them in this very turn."""
         self._held: dict[StepId, Exact] = {}
-        """The results of attempts that are not yet recorded as ended."""
         self._beside: dict[StepId, bytes] = {}
-        """What is kept beside them."""
+        """The results of attempts that are not yet recorded as ended, and what is kept beside them."""
         self._waiters: list[asyncio.Future[None]] = []
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
 
     # --- Events ----------------------------------------------------------------------------------------------------
 
     def tick(self) -> Instant:
-        """Begin a new instant."""
         self.now = self._clock.now()
         return self.now
 
@@ -142,8 +138,7 @@ class Journal:
             try:
                 return await self.ledger.append(self.now, append, *said, *also)
             except Refused as refused:
-                # Another process holds the file: the one error after which trying again is safe, and nothing is lost
-                # by waiting.
+                # Another process holds the file: the one error after which trying again is safe.
                 if refused.problems[0].code == "E_LEDGER_BUSY":
                     continue
                 # Somebody prepared or approved this plan again just now: only the lineage moved on, so try again.

@@ -72,10 +72,8 @@ class Engine:
         self._beginnings = Beginnings(run)
         self._journal.observers, self._journal.folded = observers, self._beginnings.folded
         self._under_way: dict[Effect, asyncio.Task[None]] = {}
-        """The tasks that perform something, by the effect that asked for it."""
         self._stopping = False
         self._asked: StopAsked | None = None
-        """What somebody outside asked of us last."""
 
     def stop(self) -> None:
         """Begin nothing more; let what is under way end and be recorded."""
@@ -295,8 +293,7 @@ class Engine:
                 assert_never(effect)
 
     def _begin(self, effect: Effect, work: Callable[[StepId], Awaitable[Report | None]], step_id: StepId) -> None:
-        """Perform an effect in a task. What it returns is reported; nothing means that the loop is to look at what the
-        step has come to outside, for only what is durable may be decided from."""
+        """Perform an effect in a task and report what it returns; nothing means that the loop is to look outside."""
 
         async def report() -> None:
             try:

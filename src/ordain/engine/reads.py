@@ -23,14 +23,10 @@ from ordain.ports.workspace import Workspace
 from ordain.records.records import Records, instant
 from ordain.records.sink import Sink
 
-READ_BYTES_MAX = 256 << 10
-"""How much of one file, topic or result is put into a prompt."""
-READS_BYTES_MAX = 1 << 20
-"""How much of all that a step reads."""
-FILES_MAX = 100
-"""How many files of one pattern."""
-MESSAGES_MAX = 100
-"""How many messages of one topic."""
+READ_BYTES_MAX, READS_BYTES_MAX = 256 << 10, 1 << 20
+"""How much of one file, topic or result is put into a prompt, and how much of all that a step reads."""
+FILES_MAX = MESSAGES_MAX = 100
+"""How many files of one pattern, and messages of one topic."""
 
 
 class NothingGivenError(Exception):

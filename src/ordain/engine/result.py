@@ -113,12 +113,10 @@ class Results:
 
     def refers(self, step_id: StepId) -> bool:
         """Whether what a step does depends on what others gave."""
-        known = self._refers.get(step_id)
-        if known is None:  # it is asked several times before each attempt, and the plan stays as it is
+        if step_id not in self._refers:  # it is asked several times before each attempt, and the plan stays as it is
             values = payload(self._state.step(step_id).action)
-            known = bool(values) and next(references(values, self._item_name(step_id)), None) is not None
-            self._refers[step_id] = known
-        return known
+            self._refers[step_id] = bool(values) and any(True for _ in references(values, self._item_name(step_id)))
+        return self._refers[step_id]
 
     @cached_property
     def referred(self) -> frozenset[str]:
@@ -131,8 +129,8 @@ class Results:
         return self._keys.get(step_id, "")
 
     def new_key(self, step_id: StepId) -> str:
-        """The idempotency key of what an attempt is about to do: written with the intent, and handed to what performs
-        it. Where the values come from other steps, another value is another thing to do."""
+        """The idempotency key of what an attempt is about to do. Where the values come from other steps, another value
+        is another thing to do."""
         state, seal = self._state, ""
         if self.refers(step_id):
             self._begun(step_id)
@@ -179,7 +177,6 @@ class Results:
         return item_name(self._state.step(owner)) if owner is not None else "item"
 
     def _repeated(self, step_id: StepId) -> StepId | None:
-        """The step that this one is an item of."""
         member = self._state.members.get(step_id)
         return member.parent if member is not None and member.kind is GroupKind.ITEMS else None
 

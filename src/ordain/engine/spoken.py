@@ -1,8 +1,7 @@
 """Performing a task by a model that is spoken to directly: a dialogue in which it has exactly the tools of its step.
 
-Nothing is started for it. What it asks for is met by the same `Calls` that are behind an agent's door, so that it is
-looked at, recorded and performed alike, and what it says in the end counts for as little. Its key is read when the
-attempt begins, given to the client, and stands nowhere else.
+What it asks for is met by the same `Calls` that are behind an agent's door. Its key is read when the attempt begins,
+given to the client, and stands nowhere else.
 """
 
 from __future__ import annotations
@@ -67,7 +66,6 @@ class SpokenTask:
         self._live = bytearray()
 
     async def outcome(self) -> Outcome:
-        """Have the model do it, and tell what was seen. A failure is an outcome."""
         run, access = self._run, self._access
         models = run.ports.models
         fault = models.fault(access) if models is not None else "nothing here speaks to models"
@@ -102,9 +100,12 @@ class SpokenTask:
 
     async def _talk(self, models: Models, key: str, tokens: int | None) -> Dialogue:
         self._said.append(UserText(text=self._item.prompt))
-        tools = [
-            ToolSpec(name=one.name, description=one.description, schema=one.schema) for one in self._calls.listed()
-        ]
+        offers = self._calls.listed()
+        tools = [ToolSpec(name=one.name, description=one.description, schema=one.schema) for one in offers]
+
+        def used(usage: ModelUsage) -> None:
+            self._used = self._used.plus(usage)
+
         async with models.client(self._access, key) as client:
             return await converse(
                 client,
@@ -114,7 +115,7 @@ class SpokenTask:
                 perform=self._perform,
                 limits=DialogueLimits(tokens=tokens),
                 tell=self._tell,
-                used=self._use,
+                used=used,
                 heard=self._said.append,
             )
 
@@ -137,11 +138,6 @@ class SpokenTask:
         """Let whoever watches the run see this."""
         if len(self._live) < SHOWN_LIVE_MAX:
             self._live += text.encode("utf-8", "replace")
-
-    def _use(self, usage: ModelUsage) -> None:
-        self._used = self._used.plus(usage)
-
-    # --- What was seen -------------------------------------------------------------------------------------------
 
     def _seen(self, duration_ms: int, text: str, error: str | None, detail: str) -> Outcome:
         run = self._run

@@ -59,7 +59,6 @@ class TaskPerformer:
         self._refusing = asyncio.Lock()
 
     async def effect(self, step_id: StepId) -> Outcome:
-        """Have the agent of a step do its task, and tell what was seen of it."""
         step, timeout_ms = self._state.step(step_id), time_for(self._run, step_id)
         limits, name = self._run.limits, self._state.steps[step_id].agent
         chosen, began = None, self._run.ports.clock.now()
@@ -129,7 +128,6 @@ class TaskPerformer:
         return self._after_calls(calls, item, self._finished(step.id, finished, said, item.timeout_ms))
 
     def _after_calls(self, calls: Calls, item: WorkItem, outcome: Outcome) -> Outcome:
-        """What was seen of an agent, with what became of its calls."""
         if calls.lost is not None and calls.cannot is None:
             raise Lost(calls.lost)  # a further attempt might do the same a second time
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
@@ -215,8 +213,7 @@ class TaskPerformer:
         return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
     def _without_label(self, step: Step) -> Step:
-        """A step whose title is the plan's own, also where it is that of an item: an item was written by others, and is
-        told where such things stand."""
+        """A step whose title is the plan's own, also where it is that of an item, which was written by others."""
         member = self._state.members.get(step.id)
         if member is None or member.kind is not GroupKind.ITEMS:
             return step

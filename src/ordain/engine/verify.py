@@ -1,9 +1,7 @@
 """The harness: looks whether a step is done and returns what it saw. The only code that can say a step passed.
 
-A contract comes from the approved bytes, runs in its own session with an environment from an allow-list and the
-step's own variables, and is judged by the operating system's exit status; where the plan gives a pattern, its standard
-output must match that too. An expression is asked of what the harness itself saw of the step. What an agent says about
-its own work counts nowhere.
+A contract comes from the approved bytes and is judged by its exit status and, where the plan gives a pattern, its
+standard output; an expression is asked of what the harness saw. What an agent says about its work counts nowhere.
 """
 
 from __future__ import annotations
@@ -165,8 +163,7 @@ def _sha256(text: str) -> str:
 
 
 def signal_name(number: int) -> str:
-    """The name people know a signal by; real-time signals have only numbers."""
     try:
         return signal.Signals(number).name
-    except ValueError:
+    except ValueError:  # a real-time signal
         return f"signal {number}"
