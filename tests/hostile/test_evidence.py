@@ -128,7 +128,7 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
 
     app = open_at_terminal(workspace.path, exact=True)
     with monkeypatch.context() as older:
-        older.setattr("ordain.app.run_control.RunStarted", lambda **given: RunStarted(**{**given, "tools": None}))
+        older.setattr("ordain.app.runs.RunStarted", lambda **given: RunStarted(**{**given, "tools": None}))
         plan = asyncio.run(app.plans.prepare((workspace.path / "look.plan.md").read_bytes(), "look.plan.md", KIM))
         assert asyncio.run(app.runs.commit(plan.review.plan_id, KIM)).status == "completed"
     assert workspace.ordain("run", "look.plan.md").status == 0

@@ -11,7 +11,6 @@ from ordain.app.plans import PlanVerbs
 from ordain.app.proposals import Proposals
 from ordain.app.refusals import Refusals
 from ordain.app.review import Reviews
-from ordain.app.run_control import RunControl
 from ordain.app.runs import GoOn, RunVerbs
 from ordain.app.stop import Stops
 from ordain.app.templates import Templates
@@ -24,11 +23,10 @@ class Beyond:
     def __init__(self, here: Surroundings, go_on: Callable[[], GoOn | None]) -> None:
         proposals, self.refusals = Proposals(here, Reviews(here)), Refusals(here)
         gate = Gate(here)
-        self.control = RunControl(here, gate, proposals)
-        plans = self.plans = PlanVerbs(here, proposals, self.control.report, self.refusals)
+        plans = self.plans = PlanVerbs(here, proposals, lambda run_id: self.runs.report(run_id), self.refusals)
         self.workspace = WorkspaceView(here)
         self.approvals = Approvals(here, gate, plans, self.refusals)
-        self.runs = RunVerbs(here, self.control, plans, self.refusals, go_on)
-        self.answers = Answers(here, gate, self.control.report)
+        self.runs = RunVerbs(here, gate, proposals, plans, self.refusals, go_on)
+        self.answers = Answers(here, gate, self.runs.report)
         self.signals, self.topics, self.stops = Signals(here), Topics(here), Stops(here)
         self.templates = Templates(here, proposals.reviews)

@@ -1,108 +1,85 @@
-"""The verbs about runs: starting one, going on with it, looking at it, ending it."""
+"""The verbs about runs: starting one, going on with it, ending it. The engine carries out; here is looked who may, what
+was permitted, and that nobody else is at it."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import NoReturn
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from ordain.app.authority import taken_over
+from ordain.app.gate import Gate, given, meanwhile
 from ordain.app.plans import PlanVerbs
+from ordain.app.proposals import Proposals
+from ordain.app.readiness import refuse_broken, refuse_unprotectable
 from ordain.app.refusals import Refusals
-from ordain.app.run_control import RunControl, Waiting
-from ordain.core.approval.approval import Principal
-from ordain.core.plan.value import RunId, StepId
-from ordain.core.report.brief import Brief, brief
-from ordain.core.report.report import KeptOutput, Review, RunReport, ToldPrompt
-from ordain.core.report.transcript import Transcript
-from ordain.core.run.run_state import RunState, StepRecord
-from ordain.core.run.step_event import StepState
-from ordain.core.text.problem import Problem, refuse
-from ordain.core.text.redaction import Hidden, hide
-from ordain.ports.ledger import Observer
+from ordain.app.run_end import RunEnds, refuse_if_ended
+from ordain.app.run_view import RunView
+from ordain.app.succession import GoingOn, going_on, opened_after, refuse_unready, replacing, unasked_or_why
+from ordain.core.approval.approval import Approval, Principal
+from ordain.core.lineage.lineage import PlanState
+from ordain.core.plan.action import lock_taken
+from ordain.core.plan.canonical import plan_id, short_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.sealing import SealedEnvironment
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.policy.tier import tier_of
+from ordain.core.report.report import Review, RunReport
+from ordain.core.run.event import ApprovalGiven, RunEnded, RunOpened, RunStarted, Unasked
+from ordain.core.run.run_state import RunState
+from ordain.core.run.schedule import keepable
+from ordain.core.run.wait import signals_of, stream_of_signal
+from ordain.core.text.problem import Problem, Refused, closest, refuse
+from ordain.ports.ledger import Append, Observer
 from ordain.ports.machine import Credential
-from ordain.records.records import Records
+from ordain.records.conflict import is_conflict
+from ordain.records.records import names_run
 from ordain.records.surroundings import Surroundings
 
+Waiting = Callable[[str], None]
+"""Is told in words who is waited for."""
 GoOn = Callable[[RunReport, Sequence[Observer], Waiting | None, Callable[[str], None]], Awaitable[RunReport]]
 """Asks a planner about a run that waits for one; the run as it stands then, or the one that went on in its place."""
-_NAMED_MAX = 10
-"""How many runs are listed where it is not clear which one is meant."""
+WAITING_MS = 200
+STARTS_MAX = 3
+"""How often a start is tried while others keep writing to the ledger."""
 
 
-class RunVerbs:
+class Again(NamedTuple):
+    """What a rerun takes over from the run before."""
+
+    run_id: RunId
+    first_run: RunId
+    may_keep: tuple[StepId, ...]
+
+
+class RunVerbs(RunView):
     """The runs of one workspace."""
 
     def __init__(
         self,
         here: Surroundings,
-        control: RunControl,
+        gate: Gate,
+        proposals: Proposals,
         plans: PlanVerbs,
         refusals: Refusals,
         go_on: Callable[[], GoOn | None] = lambda: None,
     ) -> None:
-        self._here, self._control, self._plans, self._refusals, self._go_on = here, control, plans, refusals, go_on
+        super().__init__(here, gate, plans)
+        self._copies, self._refusals, self._go_on = proposals.copies, refusals, go_on
+        self._ends = RunEnds(here, self.report, self._tell)
+        self._stop: Callable[[], None] | None = None
+        self.carries_out: RunId | None = None
+        """The run that is under way in this process."""
+        self.started: RunId | None = None
+        """The run that was started here last."""
         self.tell: Callable[[str], None] = lambda words: None
         """Told what is done about a run beside carrying it out, for somebody who watches."""
 
-    @property
-    def _records(self) -> Records:
-        return self._here.records
-
-    def run(self, ref: str) -> RunReport:
-        """One run as it stands."""
-        return self._control.report(self._records.find_run(ref))
-
-    def output(self, ref: str, step: str) -> tuple[KeptOutput, Iterator[bytes]]:
-        """What a step of a run wrote, as far as it is kept, part by part, without the secrets that were known when it
-        was recorded. Whoever shows it hides those that are known now as well."""
-        found, parts, hidden = self._output(ref, step)
-        return found, hide(parts, hidden)
-
-    def exact_output(self, ref: str, step: str, by: Principal) -> tuple[KeptOutput, Iterator[bytes]]:
-        """The same, exactly, with every secret in it: for a person at a terminal only."""
-        self._here.refuse_pretended(by)
-        if not by.person:
-            raise refuse(
-                "E_EXACT_CHANNEL",
-                "What a step wrote is handed out exactly, with the secrets in it, to a person at a terminal only.",
-                "Without -o it is shown with them hidden.",
-                command=f"ordain show {shlex.quote(ref)} --output {shlex.quote(step)} -o FILE",
-            )
-        return self._output(ref, step, exact=True)[:2]
-
-    def _output(
-        self, ref: str, step: str, *, exact: bool = False
-    ) -> tuple[KeptOutput, Iterator[bytes], tuple[Hidden, ...]]:
-        run_id = self._records.find_run(ref)
-        state = self._records.run(run_id)[0]
-        self._refuse_unknown_step(state, step)
-        record = state.steps[StepId(step)]
-        outcome, ledger = record.outcome, self._here.ledger
-        seal = outcome.output_seal if outcome is not None else ""
-        kept, parts = ledger.kept(seal), ledger.artifact(seal)
-        if outcome is None or (kept is None and parts is None):
-            raise refuse(
-                "E_OUTPUT_NOT_KEPT",
-                f"`{step}` {_why_no_output(record)} in {run_id}.",
-                command=f"ordain show --verbose {run_id}",
-            )
-        if outcome.hidden is None and not exact:  # 0.1 recorded it, and only its end is known to be without secrets
-            kept, parts = outcome.output_tail.encode("utf-8", "replace"), None
-        size = len(kept) if kept is not None else outcome.output_bytes
-        found = KeptOutput(run_id=run_id, step=StepId(step), output_bytes=outcome.output_bytes, kept_bytes=size)
-        return found, parts if parts is not None else iter((kept or b"",)), outcome.hidden or ()
-
-    def _refuse_unknown_step(self, state: RunState, step: str) -> None:
-        if step not in state.steps:
-            named = ", ".join(state.steps)
-            raise refuse("E_STEP_UNKNOWN", f"{state.run_id} has no step `{step}`.", f"Its steps are: {named}.")
-
-    async def cancel_run(
-        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
-    ) -> RunReport:
-        """End a run as it stands. Its own caller may, and every person: it permits nothing."""
-        async with self._refusals.asked_for("cancel", ref, by):
-            return await self._control.ends.cancel(ref, by, reason, status=status, take_over=take_over)
+    # --- Starting --------------------------------------------------------------------------------------------------
 
     async def commit(
         self,
@@ -113,21 +90,19 @@ class RunVerbs:
         preparation: str | None = None,
     ) -> RunReport:
         """Start the approved run and carry it out until it ends or waits for a person. A preparation, by default the
-        newest, starts one run: where it has, that one is watched to its end and reported; `started` tells the two
-        apart."""
+        newest, starts one run: where it has, that one is watched to its end instead and reported.
+
+        Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
+        consumes nothing and one approval starts one run. Where the workspace has no place for another run it is waited
+        for one and `waiting` is told; without it the run is refused.
+        """
         async with self._refusals.asked_for("commit", ref, by):
             self._plans.refuse_edited(ref, "commit")
-            report = await self._control.commit(ref, by, *observers, waiting=waiting, preparation=preparation)
+            if (earlier := self.begun(ref, preparation)) is not None:
+                report = await self.watch(earlier, *observers)
+            else:
+                report = await self._commit(ref, by, observers, waiting, preparation=preparation)
         return await self._gone_on(report, observers, waiting)
-
-    def begun(self, ref: str, preparation: str | None = None) -> RunId | None:
-        """The run that a preparation, by default the newest, has started."""
-        return self._control.begun(ref, preparation)
-
-    @property
-    def started(self) -> RunId | None:
-        """The run that was started here last."""
-        return self._control.started
 
     async def approve_and_commit(
         self,
@@ -137,10 +112,10 @@ class RunVerbs:
         credential: Credential | None = None,
         waiting: Waiting | None = None,
     ) -> RunReport:
-        """A person's yes to what was shown, spent on the spot."""
+        """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
+        run is refused leaves no approval behind."""
         async with self._refusals.recording("approve", shown.plan_id, by):
-            work = self._control.approve_and_commit(shown, by, *observers, credential=credential, waiting=waiting)
-            report = await work
+            report = await self._commit(shown.plan_id, by, observers, waiting, shown=shown, credential=credential)
         return await self._gone_on(report, observers, waiting)
 
     async def rerun(
@@ -153,13 +128,260 @@ class RunVerbs:
         shown: Review | None = None,
         credential: Credential | None = None,
     ) -> RunReport:
-        """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now. `shown` is
-        what a person has just said yes to: that is recorded and spent in one transaction."""
+        """Run the same plan again, on an approval of its own. Steps that passed are kept if their contract holds now;
+        with `again_from`, that step and all that depends on it are run again, and others that passed are kept where a
+        person says so. `shown` is what a person has just said yes to: that is recorded and spent in one transaction."""
         async with self._refusals.asked_for("rerun", ref, by):
-            report = await self._control.rerun(
-                ref, by, *observers, again_from=again_from, waiting=waiting, shown=shown, credential=credential
-            )
+            self._here.refuse_stopped()
+            run_id = self._records.find_run(ref) if names_run(ref) else self._newest_run(ref)
+            former, identity, _ = self._records.run(run_id)
+            if not former.finished:
+                detail = f"{run_id} has not ended; go on with it instead."
+                raise refuse("E_RUN_OPEN", detail, command=f"ordain resume {run_id}")
+            newest = self._newest_run(identity)
+            if run_id != newest:
+                detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
+                raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
+            names = [one.id for one in former.plan.steps]
+            if again_from is not None and again_from not in names:
+                detail = f"The plan of {run_id} has no step `{again_from}`."
+                raise refuse("E_RUN_STEP", detail, *closest(again_from, names), command=f"ordain show {run_id}")
+            # What is kept of it counts as done, so what it was begun on and decided by must count too.
+            await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
+            step = StepId(again_from) if again_from is not None else None
+            kept = keepable(former, step, person=by.person)
+            again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept)
+            try:
+                report = await self._commit(
+                    identity, by, observers, waiting, again=again, shown=shown, credential=credential
+                )
+            except Refused as refused:
+                words = f"ordain rerun {run_id}{f' --from {step}' if step is not None else ''}"
+                raise Refused([_then(problem, identity, words) for problem in refused.problems]) from refused
         return await self._gone_on(report, observers, waiting)
+
+    def _newest_run(self, ref: str) -> RunId:
+        _, state = self._records.current(ref)
+        run_id = next(reversed(state.runs), None)
+        if run_id is None:
+            command = f"ordain commit {short_id(state.plan_id)}"
+            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command=command)
+        return run_id
+
+    async def _commit(
+        self,
+        ref: str,
+        by: Principal,
+        observers: Sequence[Observer],
+        waiting: Waiting | None = None,
+        *,
+        shown: Review | None = None,
+        credential: Credential | None = None,
+        again: Again | None = None,
+        preparation: str | None = None,
+    ) -> RunReport:
+        run_id = RunId(self._here.ports.ids.mint("RUN-"))
+        stream, state = self._records.current(ref)
+        sealed = _sealed_for(_prepared_as(state, preparation)) if shown is None else None
+        async with self._at_work(run_id, self._records.plan(stream), sealed, waiting):
+            for tries_left in reversed(range(STARTS_MAX)):
+                try:
+                    begun = await self._start(stream, run_id, by, shown, credential, again, preparation)
+                    break
+                except Refused as refused:
+                    if not is_conflict(refused):
+                        raise
+                    if shown is not None:
+                        raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
+                    if not tries_left:
+                        raise
+            if isinstance(begun, int):
+                return await self._begin(stream, state.size, run_id, observers, begun)
+        return await self.watch(begun, *observers)  # the place is somebody else's
+
+    async def _begin(
+        self, stream: str, heard: int, run_id: RunId, observers: Sequence[Observer], judged_at: int
+    ) -> RunReport:
+        self._copies.write(stream, self._records.lineage(stream))
+        # Nobody can have asked anything of a run that was not there.
+        opened, _, head = self._records.run(run_id)
+        if opened.epoch or opened.finished:
+            raise taken_over(run_id)
+        return await self._carry_out(opened, head, heard, observers, judged_at)
+
+    @asynccontextmanager
+    async def _at_work(
+        self, run_id: RunId, plan: Plan, sealed: SealedEnvironment | None, waiting: Waiting | None
+    ) -> AsyncIterator[None]:
+        """Be the one who carries out this run, in one of the workspace's places. Others wait for that place, so slow
+        tool servers are asked before."""
+        lock, clock, told = self._here.ports.lock, self._here.ports.clock, ""
+        with self._here.asked_tools(plan, sealed):
+            while True:
+                with ExitStack() as held:
+                    try:
+                        held.enter_context(lock.place(run_id, self._here.snapshot.settings.writers))
+                    except Refused as refused:
+                        problem = refused.problems[0]
+                        if problem.code != "E_WORKSPACE_BUSY" or waiting is None:
+                            raise
+                        if problem.detail != told:
+                            told = problem.detail
+                            waiting(told)
+                            for words in self._in_its_way(run_id):
+                                waiting(words)
+                    else:
+                        held.enter_context(lock.claim(run_id))
+                        self._here.refuse_stopped()  # not before: stopping kills those who have claimed a run
+                        yield
+                        return
+                await clock.sleep_until(Instant(clock.now() + WAITING_MS))
+
+    def _in_its_way(self, run_id: RunId) -> Iterator[str]:
+        """Runs at work that wait for what this one holds: neither would ever go on, and what helps, in words."""
+        for plan in self._here.ledger.plans(open_only=True):
+            other = plan.state.open_run
+            if other is None or other == run_id or self._here.ports.lock.holder(other) is None:
+                continue
+            state, _, _ = self._records.run(other)
+            for step_id in state.waiting:
+                lock = lock_taken(state.step(step_id).action)
+                if lock is not None and self._records.lock(lock).holder == run_id:
+                    yield (
+                        f"{other} waits for the lock `{lock}`, which {run_id} itself holds, so neither can "
+                        f"go on. In another terminal: ordain pause {other}"
+                    )
+
+    async def _start(
+        self,
+        stream: str,
+        run_id: RunId,
+        by: Principal,
+        shown: Review | None,
+        credential: Credential | None,
+        again: Again | None,
+        preparation: str | None,
+    ) -> int | RunId:
+        """Check everything, then open the run and spend its approval in one transaction, which compares what was
+        looked at: the lineage, and with the workspace's own stream the settings and the approvers. How long that was;
+        or the run that this was started for before, and nothing is done."""
+        here = self._here
+        state, snapshot = _prepared_as(self._records.lineage(stream), preparation), here.snapshot
+        prepared = preparation or state.preparation
+        used = state.preparations[prepared].run_id if prepared in state.preparations else None
+        if used is not None and shown is None and again is None:
+            return used
+        plan, now = self._records.plan(stream), here.now()
+        settings, going, unasked = snapshot.settings, going_on(here, state, plan), None
+        requires_approval = self._asks_approval(state, plan, settings)
+        if going is not None:
+            unasked = await self._unasked(state, plan, going, shown)
+            requires_approval = unasked is None
+        events: tuple[ApprovalGiven | RunEnded | RunStarted, ...] = ()
+        if shown is not None:
+            permission = await self._gate.permit(stream, state, by, shown, credential)
+            approval: Approval | None = permission.approval
+            events = (given(permission),)
+        else:
+            approval = await self._gate.usable(state, stream, plan, required=requires_approval)
+        await refuse_unprotectable(here, plan)
+        refuse_broken(here, plan, approval)
+        started = RunStarted(
+            run_id=run_id,
+            plan_id=state.plan_id,
+            approval_id=approval.approval_id if approval is not None else None,
+            by=by,
+            tools=here.judged_by(plan, settings) if approval is None and unasked is None else None,
+            continues=state.continues,
+            unasked=unasked,
+            preparation=prepared if used is None and again is None else _started_for(state, approval, shown),
+        )
+        opened = RunOpened(
+            run_id=run_id,
+            plan_id=state.plan_id,
+            lineage=stream,
+            workspace=await here.identity(),
+            limits=limits(
+                settings,
+                here.kept_tools(plan, settings),
+                here.covered_agents(plan, settings),
+                among=here.among(plan, settings),
+                tier=tier_of(plan, settings.tier),
+            ),
+            rerun_of=again.run_id if again is not None else None,
+            first_run=again.first_run if again is not None else None,
+            may_keep=again.may_keep if again is not None else (),
+            operands=here.command_files(plan) if approval is None else None,
+            signals={key: size for key in signals_of(plan) if (size := here.ledger.size(stream_of_signal(key)))},
+            environment=state.environment if approval is None else None,
+        )
+        also: tuple[Append, ...] = ()
+        with ExitStack() as held:
+            if going is not None:
+                if not going.former.finished:
+                    held.enter_context(here.ports.lock.claim(going.former.run_id))  # nobody goes on with it meanwhile
+                ended, also = replacing(here, going, run_id, by, now)
+                events, opened = (*events, *ended), opened_after(opened, going)
+            await here.ledger.append(
+                now,
+                here.unchanged(snapshot),
+                *also,
+                Append(stream=stream, expected=state.size, events=(*events, started)),
+                Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
+            )
+        self.started = run_id
+        return snapshot.workspace.size
+
+    async def _unasked(self, state: PlanState, plan: Plan, going: GoingOn, shown: Review | None) -> Unasked | None:
+        """Why nobody need be asked about a successor, if so; raises Refused where it could not go on at all."""
+        former = going.former
+        refuse_unready(self._here, former)
+        unasked = unasked_or_why(self._here, state, plan, going)[0] if shown is None else None
+        if unasked is not None or going.inheritance.kept:
+            # What is kept counts as done, so what it was begun on and decided by must count too.
+            await self._gate.refuse_unsigned_run(former, *self._records.start_of(former.run_id, former.lineage))
+        return unasked
+
+    async def check_startable(self, ref: str, by: Principal, preparation: str | None = None) -> None:
+        """Raise Refused where this caller could not start this plan as things stand. Nothing is spent."""
+        async with self._refusals.asked_for("commit", ref, by):
+            self._plans.refuse_edited(ref, "commit")
+            stream, state = self._records.current(ref)
+            state = _prepared_as(state, preparation)
+            plan = self._records.plan(stream)
+            with self._here.asked_tools(plan, _sealed_for(state)):
+                required = self._asks_approval(state, plan, self._here.snapshot.settings)
+                if (going := going_on(self._here, state, plan)) is not None:
+                    refuse_unready(self._here, going.former)
+                    required = unasked_or_why(self._here, state, plan, going)[0] is None
+                refuse_broken(self._here, plan, await self._gate.usable(state, stream, plan, required=required))
+
+    def startable(self, ref: str) -> None:
+        """Raise Refused where work is stopped, a run of this plan is open, or an agent of it cannot be started: nobody
+        need be asked about what could not start."""
+        self._here.refuse_stopped()
+        stream, state = self._records.current(ref)
+        self.refuse_open(state)
+        self._here.refuse_agents(self._records.plan(stream), self._here.snapshot.settings)
+
+    def _asks_approval(self, state: PlanState, plan: Plan, settings: Settings) -> bool:
+        """Whether a run of a plan needs an approval; raises Refused where none may start whoever approved it."""
+        self._here.refuse_stopped()
+        self.refuse_open(state)
+        self._here.refuse_tier(tier_of(plan, settings.tier))
+        self._here.refuse_agents(plan, settings)
+        ruling = self._here.rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        return ruling.requires_approval
+
+    def refuse_open(self, state: PlanState) -> None:
+        if state.open_run is not None and state.open_run != state.continues:
+            asked = self.report(state.open_run).questions
+            command = asked[0].asking if asked else f"ordain resume {state.open_run}"
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+
+    # --- Going on --------------------------------------------------------------------------------------------------
 
     async def resume(
         self,
@@ -169,12 +391,84 @@ class RunVerbs:
         take_over: bool = False,
         verify_only: bool = False,
     ) -> RunReport:
-        """Go on with a run that stopped: the one named, or the only one that has not ended. With `verify_only` no step
-        begins: contracts that are due are run, and that is all."""
-        report = await self._control.resume(
-            ref, *observers, waiting=waiting, take_over=take_over, verify_only=verify_only
-        )
+        """Go on with a run that stopped: the one named, or the only one that has not ended.
+
+        An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is. With
+        `verify_only` no step begins: contracts that are due are run, and that is all.
+        """
+        report = await self._resume(ref, observers, waiting, take_over=take_over, verify_only=verify_only)
         return report if verify_only else await self._gone_on(report, observers, waiting)
+
+    async def _resume(
+        self,
+        ref: str | None,
+        observers: Sequence[Observer],
+        waiting: Waiting | None,
+        *,
+        take_over: bool,
+        verify_only: bool,
+    ) -> RunReport:
+        run_id = self.find_run(ref)
+        state, _, head = self._records.run(run_id)
+        refuse_if_ended(state)
+        heard, before = self._here.ledger.size(state.lineage), state.size
+        # What is recorded from here on is asked of us, although it is not ours yet.
+        holder = self._here.ports.lock.holder(run_id)
+        if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
+            await self._refuse_to_go_on(state)  # before anybody is killed for it
+            self._ends.end_executor(run_id, holder)
+        elif holder is not None:
+            with self._here.ports.lock.claim(run_id):  # refused at once, for it would be waited for its own place
+                pass
+        async with self._at_work(run_id, state.plan, self._sealed(state), waiting):
+            head = self._records.catch_up(state, head)
+            refuse_if_ended(state)
+            if state.paused_by is not None and state.size > before:
+                return self.report(run_id)  # somebody paused it while it was waited for a place
+            asked = self._records.lineage(state.lineage).stop_asked
+            if asked is not None and asked.to != "paused":
+                # Whoever carried it out died before it could do what it was asked.
+                await self._ends.end_run(run_id, asked.by, asked.reason, asked.to)
+                return self.report(run_id)
+            await self._refuse_to_go_on(state)
+            return await self._carry_out(state, head, heard, observers, verify_only=verify_only)
+
+    async def _refuse_to_go_on(self, state: RunState) -> None:
+        run_id = state.run_id
+        if state.workspace_identity != await self._here.identity():
+            raise refuse(
+                "E_PLAN_WORKSPACE",
+                f"{run_id} was begun in another directory than the one that is here now.",
+                f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
+                command=f"ordain cancel {run_id}",
+            )
+        self._here.refuse_tier(state.limits_in_force.tier)
+        here = {**self._here.ports.handlers.registered(), **self._here.ports.sources.registered()}
+        for name, handler in state.limits_in_force.handlers.items():
+            if handler.registered and here.get(name) != handler:
+                raise refuse(
+                    "E_TOOL_UNKNOWN" if handler.schema is not None else "E_ACTION_UNKNOWN",
+                    f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
+                    f"Go on with it in the program that registers {handler.python}.",
+                )
+        agents = self._here.ports.agents.registered()
+        for name, agent in state.limits_in_force.agents.items():
+            if agent.registered and agents.get(name) != agent:
+                raise refuse(
+                    "E_AGENT_UNKNOWN",
+                    f"{run_id} has tasks for `{name}`, which this program does not have as it was when the run began.",
+                    f"Go on with it in the program that registers {agent.python}.",
+                )
+        await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
+        sealed = self._sealed(state)
+        if sealed is not None and (changed := self._here.misfits(sealed)):
+            raise refuse(
+                "E_RUN_ENVIRONMENT",
+                f"{run_id} was begun with another environment: {changed[0]}.",
+                *(f"Also: {one}." for one in changed[1:]),
+                "Set it as it was when the run was approved, or end the run and approve a new one.",
+                command=f"ordain cancel {run_id}",
+            )
 
     async def _gone_on(self, report: RunReport, observers: Sequence[Observer], waiting: Waiting | None) -> RunReport:
         """A run as it stands once a planner was asked about it, where its failure policy wants that."""
@@ -183,122 +477,92 @@ class RunVerbs:
             return report
         return await go_on(report, observers, waiting, self.tell)
 
-    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
-        """Have a run stop when what is under way has ended."""
-        async with self._refusals.asked_for("pause", ref, by):
-            return await self._control.ends.pause(ref, by, reason)
-
-    async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
-        """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
-        return await self._control.watch(ref, *observers)
-
-    def run_state(self, run_id: RunId) -> RunState:
-        """A run folded as it is recorded, for somebody who folds into it what comes."""
-        return self._records.run(run_id)[0]
-
-    def run_notices(self, run_id: RunId) -> tuple[Problem, ...]:
-        """What somebody who goes on with a run should know."""
-        return self._control.notices(run_id)
-
-    def brief(self, ref: str, step: str) -> Brief:
-        """What a planner needs to know to propose how a run goes on after one of its steps."""
-        run_id = self._records.find_run(ref)
-        state, identity, _ = self._records.run(run_id)
-        self._refuse_unknown_step(state, step)
-        return brief(state, identity, StepId(step), self._control.report(run_id))
-
-    def prompt_told(self, ref: str, step: str, attempt: int | None = None) -> ToldPrompt:
-        """What the agent of a step of a run was told, in this attempt or in the last one."""
-        run_id = self._records.find_run(ref)
-        self._refuse_unknown_step(self._records.run(run_id)[0], step)
-        return self._plans.prompts.told(run_id, StepId(step), attempt)
-
-    def transcript(self, ref: str, step: str, attempt: int | None = None) -> Transcript:
-        """What was said between Ordain and the model that performed a step, in this attempt or in the last one."""
-        run_id = self._records.find_run(ref)
-        self._refuse_unknown_step(self._records.run(run_id)[0], step)
-        return self._plans.prompts.transcript(run_id, StepId(step), attempt)
-
-    def ended_run(self) -> RunId:
-        """The run that a person means to run again where they name none: the one plan whose newest run failed or was
-        cancelled, else the one whose run completed."""
-        found = self._one_that_was(("failed", "cancelled"), "rerun") or self._one_that_was(("completed",), "rerun")
-        return found or self._none_ended("has ended")
-
-    def _one_that_was(self, standings: Sequence[str], verb: str) -> RunId | None:
-        lines = self._plans.all()
-        found = [line.last_run for line in lines if line.status in standings and line.last_run is not None]
-        if len(found) > 1:
-            commands = tuple(f"ordain {verb} {run_id}" for run_id in found[:_NAMED_MAX])
-            ways = f"{len(found)} plans have a run that ended as {' or '.join(standings)}. Name one:"
-            raise refuse("E_RUN_AMBIGUOUS", ways, *commands, command=commands[0])
-        return found[0] if found else None
-
-    def _none_ended(self, how: str) -> NoReturn:
-        raise refuse("E_RUN_NOT_FOUND", f"No run of this workspace {how}.", command="ordain status")
-
-    def stuck_run(self) -> RunId:
-        """The run that a person means to replan where they name none: the only one that has not ended, else that of
-        the one plan whose newest run failed or was cancelled."""
-        if self._records.open_runs():
-            return self._records.only_open_run("replan")
-        return self._one_that_was(("failed", "cancelled"), "replan") or self._none_ended("failed or waits")
-
-    def newest_run(self, ref: str | None) -> RunId:
-        """The newest run of a plan; without a name, of the one plan whose run ended or waits."""
-        if ref is None:
-            return self._records.only_open_run("rerun") if self._records.open_runs() else self.ended_run()
-        _, state = self._records.current(ref)
-        if not state.runs:
-            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command="ordain status")
-        return next(reversed(state.runs))
-
-    @property
-    def carries_out(self) -> RunId | None:
-        """The run that is under way in this process."""
-        return self._control.carries_out
-
     def stop(self) -> bool:
         """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
         such a run."""
-        return self._control.stop()
+        if self._stop is None:
+            return False
+        self._stop()
+        return True
 
-    def find_run(self, ref: str | None) -> RunId:
-        """The run a person means to go on with; without a name the only one that has not ended."""
-        return self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
+    async def _carry_out(
+        self,
+        state: RunState,
+        head: str,
+        heard: int,
+        observers: Sequence[Observer],
+        judged_at: int | None = None,
+        *,
+        verify_only: bool = False,
+    ) -> RunReport:
+        from ordain.app.executor import Executor, open_run  # only a run needs the loop and all it imports
 
-    def executing(self, ref: str) -> RunId | None:
-        """The run of a plan that somebody carries out by now, if there is one."""
-        state = self._records.current(ref)[1]
-        run_id = state.open_run if state.open_run != state.continues else None
-        return run_id if run_id is not None and self._control.report(run_id).executors else None
+        run_id = state.run_id
+        run = open_run(self._here, self._gate, state, head, heard, sealed=self._sealed(state), judged_at=judged_at)
+        executor = Executor(self._here, run, observers)
+        self._end_leftovers(state)
+        self._stop, self.carries_out = executor.stop, run_id
+        if verify_only:
+            executor.stop()
+        try:
+            await executor.carry_out()
+        finally:
+            self._stop = self.carries_out = None
+        report = self._report(state, plan_id(state.plan))
+        self._tell(report, state.lineage)
+        return report
 
-    def is_busy(self, ref: str) -> bool:
-        """Whether somebody carries out a run of another plan here."""
-        return self._control.is_busy(ref)
+    def _end_leftovers(self, state: RunState) -> None:
+        """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,
+        so that nobody begins with it whose commands would be ended too."""
+        for plan in self._here.ledger.plans(open_only=True):
+            other = plan.state.open_run
+            if other is not None and other != state.run_id:
+                with suppress(Refused), self._here.ports.lock.claim(other):
+                    self._here.ports.shell.sweep(f"{state.workspace_identity.id}/{other}/")
 
-    async def check_startable(self, ref: str, by: Principal, preparation: str | None = None) -> None:
-        """Raise Refused where this caller could not start this plan as things stand. Nothing is spent."""
-        async with self._refusals.asked_for("commit", ref, by):
-            self._plans.refuse_edited(ref, "commit")
-            await self._control.check_startable(ref, preparation)
+    def _tell(self, report: RunReport, stream: str) -> None:
+        """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
+        self._copies.write(stream, self._records.lineage(stream))
+        if report.status in ("completed", "failed", "cancelled"):
+            self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
 
-    def startable(self, ref: str) -> None:
-        """Raise Refused where work is stopped, a run of this plan is open, or an agent of it cannot be started: nobody
-        need be asked about what could not start."""
-        self._here.refuse_stopped()
-        stream, state = self._records.current(ref)
-        self._control.refuse_open(state)
-        self._here.refuse_agents(self._records.plan(stream), self._here.snapshot.settings)
+    # --- Ending ----------------------------------------------------------------------------------------------------
+
+    async def cancel_run(
+        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
+    ) -> RunReport:
+        """End a run as it stands. Its own caller may, and every person: it permits nothing."""
+        async with self._refusals.asked_for("cancel", ref, by):
+            return await self._ends.cancel(ref, by, reason, status=status, take_over=take_over)
+
+    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
+        """Have a run stop when what is under way has ended."""
+        async with self._refusals.asked_for("pause", ref, by):
+            return await self._ends.pause(ref, by, reason)
 
 
-_UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
+def _then(problem: Problem, identity: PlanId, command: str) -> Problem:
+    """A problem that an approval helps, with the command that gives it and the one that comes after that."""
+    if problem.code not in ("E_PLAN_APPROVAL_MISSING", "E_APPROVAL_SPENT"):
+        return problem
+    hints = (f"Approve it as below, then: {command}",)
+    return replace(problem, hints=hints, command=f"ordain approve {short_id(identity)}")
 
 
-def _why_no_output(record: StepRecord) -> str:
-    """Why nothing that a step wrote can be had, in words that follow its name."""
-    if record.outcome is not None:
-        return "wrote something that is not kept" if record.outcome.output_bytes else "wrote nothing"
-    if record.state in _UNDER_WAY:
-        return "has not ended"
-    return "has not begun" if record.attempts == 0 else "has no end that anybody saw"
+def _prepared_as(state: PlanState, preparation: str | None) -> PlanState:
+    """A plan as one preparation of it, by default the newest, left it."""
+    found = state.preparations.get(preparation or "")
+    return replace(state, environment=found.environment) if found is not None else state
+
+
+def _sealed_for(state: PlanState) -> SealedEnvironment | None:
+    """The environment that a run of a plan would be started with, by its newest approval or its preparation."""
+    newest = next(reversed(state.permissions.values()), None)
+    return newest.approval.base.environment if newest is not None else state.environment
+
+
+def _started_for(state: PlanState, approval: Approval | None, shown: Review | None) -> str:
+    """What one run more is started for: the approval that permits it, where that counts as a preparation."""
+    name = approval.approval_id if approval is not None else ""
+    return name if shown is not None or name in state.preparations else ""

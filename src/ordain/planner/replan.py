@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ordain.app.app import App
-from ordain.app.run_control import Waiting
+from ordain.app.runs import Waiting
 from ordain.app.succession import refuse_unready
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.lineage.lineage import PlanState
