@@ -35,7 +35,6 @@ from ordain.core.text.redaction import Redactor
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us, heed_signals
 from ordain.interfaces.cli.terminal import Terminal
 from ordain.interfaces.robot import envelope as robot
-from ordain.interfaces.robot import toon
 from ordain.interfaces.view.lint import problem_lines
 from ordain.interfaces.view.next_command import after_line
 from ordain.interfaces.view.text import visible
@@ -233,9 +232,9 @@ class Session(Terminal):
 
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         if self.toon and error is None:
-            table = toon.table_value(msgspec.to_builtins(data), problems, next_)
+            table = robot.table_value(msgspec.to_builtins(data), problems, next_)
             assert table is not None, "a command in TABLES without a table"
-            click.echo(toon.toon_text(self.redactor.value(json.loads(robot.to_json(table)))))
+            click.echo(robot.toon_text(self.redactor.value(json.loads(robot.to_json(table)))))
         else:
             elapsed = round((time.monotonic() - self._started) * 1000)
             self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
@@ -282,15 +281,15 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
             context = click.get_current_context()
             as_toon = output_format == "toon"  # the table alone, also where a robot asks
             as_json = output_format == "json" or (as_json and not as_toon)
-            if as_toon and name not in toon.TABLES:
-                raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(toon.TABLES)}.")
+            if as_toon and name not in robot.TABLES:
+                raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(robot.TABLES)}.")
             session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon)
             leave(_guarded(session, body, *args, **options))
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
         forms = click.Choice(["text", "json", "toon"])
-        form_help = "With `toon`, one table as TOON on stdout." if name in toon.TABLES else None
-        whole = click.option("--format", "output_format", type=forms, hidden=name not in toon.TABLES, help=form_help)(
+        form_help = "With `toon`, one table as TOON on stdout." if name in robot.TABLES else None
+        whole = click.option("--format", "output_format", type=forms, hidden=name not in robot.TABLES, help=form_help)(
             whole
         )
         made: click.Command = click.command(**settings)(whole)
@@ -360,7 +359,7 @@ def duration_option(context: click.Context, option: click.Parameter, given: str 
 def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
     try:
         if session.toon:
-            toon.toon_writer()  # before anything is done whose result could not be told
+            robot.toon_writer()  # before anything is done whose result could not be told
         return body(session, *args, **options)
     except Refused as refused:
         session.refused(refused.problems)

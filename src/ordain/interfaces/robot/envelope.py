@@ -1,14 +1,16 @@
-"""The envelope: exactly one JSON document for every verb, with the same shape whether it went well or not."""
+"""What robots are answered: one JSON document for every verb, or one table for agents that pay for every character."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ordain.core.text.problem import Problem, Refused, Severity, refuse
+from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.problem import problem_pages
 
 ENVELOPE_VERSION = 1
@@ -67,15 +69,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 def told(problem: Problem) -> ToldProblem:
     """A problem with its severity."""
-    where = problem.where
-    return ToldProblem(
-        code=problem.code,
-        severity=problem.severity,
-        detail=problem.detail,
-        where=ToldPlace(file=where.file, line=where.line, column=where.column, step=where.step) if where else None,
-        hints=problem.hints,
-        command=problem.command,
-    )
+    return picked(ToldProblem, problem, where=picked(ToldPlace, problem.where) if problem.where else None)
 
 
 def cause(problems: Sequence[Problem]) -> Problem:
@@ -94,19 +88,16 @@ def bug(error: BaseException) -> Problem:
     return Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
 
 
-def _remedy(code: str) -> str:
-    """What the page of a code says that helps, for a case of which nothing more is known."""
-    page = problem_pages().get(code)
-    return page.remedy if page is not None else f"What it means: ordain explain {code}"
-
-
 def envelope(
     data: Any, *, problems: Sequence[Problem] = (), error: Problem | None = None, next_: Sequence[str], elapsed_ms: int
 ) -> bytes:
     """One document: `ok`, the verb's data, the error that refused it, all problems, and the commands that come next."""
     wrong = None
     if error is not None:
-        helps = " ".join(error.hints) or " ".join(_remedy(error.code).split())
+        helps = " ".join(error.hints)
+        if not helps:  # nothing more is known of this case than what the page of the code says
+            page = problem_pages().get(error.code)
+            helps = " ".join(page.remedy.split()) if page is not None else f"What it means: ordain explain {error.code}"
         wrong = Error(code=error.code, message=error.detail, remediation=helps, command=error.command)
     document = Envelope(
         ok=error is None,
@@ -143,3 +134,107 @@ def extra_missing(extra: str, detail: str) -> Refused:
         f"In a checkout of Ordain: pip install '.[{extra}]'",
         command=f"pip install 'ordain[{extra}]'",
     )
+
+
+# --- TOON ------------------------------------------------------------------------------------------------------------
+# A verb's result as one flat table with a few words around it, made of what `--json` says; what is nested there has no
+# place in it.
+
+TABLES = ("commit", "list", "prepare", "rerun", "resume", "revise", "run", "show", "status")
+"""The commands whose result has a table."""
+
+_HEAD = ("run_id", "lineage", "plan_id", "title", "status", "requires_approval")
+_MARK = "\x1f"
+"""Always escaped by the library, and here never part of a text: one that is in a text is marked itself."""
+_ESCAPED = re.compile(r"\\(?:u001f([0-9a-f]{4})\\u001f|.)")
+
+Row = dict[str, Any]
+
+
+def toon_writer() -> Callable[[Any], str]:
+    """What writes TOON; refused where the library for it is not installed."""
+    try:
+        import toons
+    except ImportError as error:
+        raise extra_missing("toon", "TOON is written by the library `toons`, which is not here.") from error
+    return toons.dumps
+
+
+def toon_text(value: Any) -> str:
+    """A value as TOON; a character that does not plainly show is written as an escape, where TOON has one for it: up to
+    U+FFFF, which is where all of those are that a terminal acts on."""
+    return _ESCAPED.sub(lambda found: f"\\u{found[1]}" if found[1] else found[0], toon_writer()(_marked(value)))
+
+
+def _marked(value: Any) -> Any:
+    """The same with every such character between marks, which the library quotes and escapes."""
+    match value:
+        case str():
+            return value if value.isprintable() else "".join(map(_marked_character, value))
+        case dict():
+            return {key: _marked(one) for key, one in value.items()}
+        case list():
+            return [_marked(one) for one in value]
+        case _:
+            return value
+
+
+def _marked_character(character: str) -> str:
+    plain = character.isprintable() or character in "\n\r\t" or ord(character) > 0xFFFF
+    return character if plain else f"{_MARK}{ord(character):04x}{_MARK}"
+
+
+def table_value(data: Mapping[str, Any], problems: Sequence[Problem], next_: Sequence[str]) -> dict[str, Any] | None:
+    """What a verb's result is as a table: of steps, or of plans; None where there is none in it."""
+    if "plans" in data:
+        table = {"count": data["count"], "plans": [_plan_row(plan) for plan in data["plans"]]}
+    elif "plan" in data:
+        table = {**_head(data), "steps": _planned_rows(data)}
+    elif "steps" in data:
+        table = {**_head(data), "steps": [_step_row(step) for step in data["steps"]]}
+    else:
+        return None
+    warnings = [{"code": problem.code, "detail": problem.detail} for problem in problems]
+    return {**table, **({"problems": warnings} if warnings else {}), **({"next": list(next_)} if next_ else {})}
+
+
+def _head(data: Mapping[str, Any]) -> dict[str, Any]:
+    title = data["plan"]["title"] if "plan" in data else None
+    found = {**data, "title": data.get("title", title)}
+    return {name: found[name] for name in _HEAD if found.get(name) is not None}
+
+
+def _step_row(step: Mapping[str, Any]) -> Row:
+    """A step of a run. The numbers of those that belong to another step are that one's."""
+    why = step["waiting"] or step["evidence"]
+    names = ("number", "id", "state", "attempts", "duration_ms", "error")
+    return {**{name: step[name] for name in names}, "evidence": why, "description": step["description"]}
+
+
+def _planned_rows(data: Mapping[str, Any]) -> list[Row]:
+    run = data.get("run")
+    states = {step["id"]: step["state"] for step in run["steps"]} if run is not None else {}
+    strategies = [(step.get("verification") or {}).get("strategy") or {} for step in data["plan"]["steps"]]
+    return [
+        {
+            "number": number,
+            "id": step["id"],
+            "state": states.get(step["id"]),
+            "needs": " ".join(step["needs"]),
+            "type": step["action"]["type"],
+            "verified": strategy.get("command") or strategy.get("type"),
+            "description": step["description"],
+        }
+        for number, (step, strategy) in enumerate(zip(data["plan"]["steps"], strategies, strict=True), 1)
+    ]
+
+
+def _plan_row(plan: Mapping[str, Any]) -> Row:
+    run = plan["run"]
+    names = ("lineage", "plan_id", "status", "title", "document", "revisions", "changed_at")
+    return {
+        **{name: plan[name] for name in names},
+        "run_id": run["run_id"] if run is not None else plan["last_run"],
+        # What `--json` tells of a plan holds no run but one that is open.
+        "passed": f"{sum(step['state'] == 'passed' for step in run['steps'])}/{len(run['steps'])}" if run else None,
+    }
