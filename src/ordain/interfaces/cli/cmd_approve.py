@@ -7,8 +7,8 @@ import shlex
 import click
 import msgspec
 
-from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential, signer_named
 from ordain.interfaces.cli.configuration import ask_trust
+from ordain.interfaces.cli.decision import ask_approval, check_approvable, credential, signer_named
 from ordain.interfaces.cli.execution import approve_and_start
 from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, in_utf8

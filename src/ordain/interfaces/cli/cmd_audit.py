@@ -1,4 +1,4 @@
-"""The commands about the ledger as a whole: audit verify, export, backup, restore, rebuild."""
+"""The commands about the ledger as a whole: audit verify, export, backup, restore, rebuild; stats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.output_file import write_whole
-from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, is_there, is_utf8
+from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, duration_option, is_there, is_utf8
 from ordain.interfaces.view.audit import RebuiltResult, audit_lines, audit_result, copied_result
+from ordain.interfaces.view.statistics import statistics_lines
 from ordain.interfaces.view.text import visible
+from ordain.records.records import names_run
 
 _FINGERPRINT = re.compile(r"ed25519:[0-9a-f]{64}")
 
@@ -177,3 +179,20 @@ def rebuild(session: Session) -> int:
 
 for _subcommand in (verify, export, backup, restore, rebuild):
     audit.add_command(_subcommand)
+
+
+@command()
+@click.argument("what", metavar="[PLAN|RUN]", required=False)
+@click.option(
+    "--since", "within_ms", metavar="30d", callback=duration_option, help="Only what began in this long until now."
+)
+def stats(session: Session, what: str | None, within_ms: int | None) -> int:
+    """Count how plans and runs went: how they ended, where time went, what failed and why, what was missing.
+
+    Everything is counted from the ledger: all plans of this workspace, one plan with its runs, or one run.
+
+    Example: ordain stats --since 30d
+    """
+    ref = what if what is None or names_run(what) else session.plan_named(what)
+    found = session.app.audits.statistics(ref, within_ms)
+    return session.show(found, statistics_lines(found, session.style, session.width))

@@ -10,8 +10,14 @@ from ordain.assemble.workspace import confirm_user_rules, user_rules_confirmed, 
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.guard_rules import CannotEdit, entries_of, with_rules, without_rules
-from ordain.interfaces.cli.configuration import ask_trust, settings_template
-from ordain.interfaces.cli.file_change import FileChange, shown_change, text_of, write_change
+from ordain.interfaces.cli.configuration import (
+    FileChange,
+    ask_trust,
+    settings_template,
+    shown_change,
+    text_of,
+    write_change,
+)
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.view.problem import data_text
 from ordain.interfaces.view.result import InstallResult, SettingsFile

@@ -1,21 +1,28 @@
-"""The commands that make documents: new, compose."""
+"""The commands that make documents and put them in form: new, compose, fmt."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
+from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.compose import namespace_of
-from ordain.core.report.template import NewDocument
-from ordain.core.text.problem import Place, Problem, Severity
+from ordain.core.report.template import NewDocument, TemplateLine, TemplateList, TemplateParameter
+from ordain.core.text.problem import Place, Problem, Refused, Severity, refuse
 from ordain.documents.document import Notation
-from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
-from ordain.interfaces.cli.session import FINE, Session, command, in_utf8, read_document, with_params
-from ordain.interfaces.view.template import template_lines
+from ordain.documents.format import changed_lines, formatted
+from ordain.documents.reading import read
+from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, put, write_new, write_whole
+from ordain.interfaces.cli.session import FINE, REFUSED, Session, command, in_utf8, read_document, with_params
+from ordain.interfaces.view.report import FormResult
+from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 
 _NAMED = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=")
@@ -127,3 +134,115 @@ def _following(output: str | None, problems: Sequence[Problem]) -> list[str]:
     named = shlex.quote(output)
     verb = "lint" if any(one.severity is Severity.ERROR for one in problems) else "run"
     return [f"ordain {verb} {named}"]
+
+
+_LINES_SHOWN = 10
+
+
+@command()
+@click.argument("document", metavar="DOCUMENT")
+@click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
+@click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; lines that are formatted already stay.")
+@click.option("--check", is_flag=True, help="Print nothing; exit with 2 if it is not formatted.")
+def fmt(session: Session, document: str, to: Notation | None, in_place: bool, check: bool) -> int:
+    """Format a document, or convert it to another notation. The plan id stays the same.
+
+    Example: ordain fmt fix.plan.md --to yaml
+    """
+    if to and (in_place or check):
+        raise click.UsageError("--to prints the document; it goes with neither --in-place nor --check.")
+    if in_place and (check or document == "-"):
+        raise click.UsageError("--in-place rewrites a file; it goes with neither --check nor standard input.")
+    data, name = read_document(session, document)
+    source = read(data, name, session.app.plans.fetch)
+    if source.plan is None:
+        raise Refused(source.problems)
+    made = formatted(data, source, to, session.app.plans.fetch)
+    if not isinstance(made, str):
+        raise Refused(_unwritable(made, to or source.notation))
+    lines = () if to and (source.dialect or to != source.notation) else changed_lines(data.decode(), made)
+    if in_place and lines:
+        _replace(document, made.encode())
+    result = FormResult(notation=to or source.notation, plan_id=plan_id(source.plan), changed_lines=lines)
+    if check and lines:
+        detail = f"{name} is not in form: {_told(lines, 'would change')}."
+        command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
+        session.refused([Problem(code="E_DOC_FORM", detail=detail, command=command_line)], result)
+        return REFUSED
+    if session.json:
+        if not (in_place or check):
+            result = replace(result, text=made)
+        in_form = not lines or in_place or document == "-"
+        following = [] if in_form else [f"ordain fmt -i {shlex.quote(document)}"]
+        session.answer(result, problems=source.problems, next_=following)
+    else:
+        session.notices(source.problems)
+        if in_place or check:
+            session.say([f"{name}: {_told(lines, 'changed')}"])
+        else:
+            click.echo(made, nl=False)
+    return FINE
+
+
+def _told(lines: tuple[int, ...], verb: str) -> str:
+    if not lines:
+        return "in form"
+    shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + (" …" if len(lines) > _LINES_SHOWN else "")
+    return f"{len(lines)} line{'' if len(lines) == 1 else 's'} {verb}: {shown}"
+
+
+def _unwritable(problems: tuple[Problem, ...], notation: str) -> list[Problem]:
+    """Problems of the document that was to be written; their lines are those of a text that nobody has seen."""
+    return [
+        replace(
+            problem,
+            detail=f"{problem.detail} It can not be written as {notation}.",
+            where=replace(problem.where, line=None, column=None) if problem.where else None,
+        )
+        for problem in problems
+        if not problem.code.startswith("W_")
+    ]
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Put these bytes in a file's place at once, with its owner and mode; a link is followed and stays a link."""
+    target = Path(os.path.realpath(path))
+    try:
+        put(target, data, target.stat())
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be rewritten: {reason}.") from error
+
+
+def template_lines(found: TemplateList, style: Style) -> Iterator[str]:
+    """Every template with what it makes and the values it takes, those first that it wants."""
+    for line in found.templates:
+        title = line.about or line.title
+        yield f"{style.bold(visible(line.name))}  {style.dim(_where(line))}"
+        if title is not None:
+            yield f"  {visible(title)}"
+        if line.problems:
+            first = line.problems[0]
+            yield f"  {style.warn('cannot be used')}: {first.code}: {visible(first.detail)}"
+        for parameter in line.parameters:
+            yield f"  {visible(_parameter(parameter))}"
+    yield ""
+    yield "Make a document of one: ordain new NAME --param KEY=VALUE -o FILE"
+
+
+def _where(line: TemplateLine) -> str:
+    where = line.source if line.source == "built-in" else visible(line.file)
+    return f"{where}; hidden by the one above of the same name" if line.hidden else where
+
+
+def _parameter(one: TemplateParameter) -> str:
+    said = [] if one.type == "string" else [one.type]
+    if one.wanted:
+        said.append("wanted")
+    elif one.default is not None:
+        said.append(f"default {json.dumps(one.default, ensure_ascii=False)}")
+    elif one.files is not None:
+        said.append(f"default: the files that match {one.files}")
+    kind = f" ({', '.join(said)})" if said else ""
+    about = f": {one.description}" if one.description else ""
+    return f"--param {one.name}={kind}{about}"

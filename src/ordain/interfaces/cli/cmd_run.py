@@ -15,8 +15,7 @@ from ordain.core.report.report import Prepared
 from ordain.core.run.attempt import ABORT, CHECK, DONE
 from ordain.core.run.event import Recorded
 from ordain.core.text.problem import Problem
-from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
-from ordain.interfaces.cli.decision import EndOfInput, decide, read_answer
+from ordain.interfaces.cli.decision import EndOfInput, ask_approval, check_approvable, credential, decide, read_answer
 from ordain.interfaces.cli.execution import approve_and_start, carry_out, detach, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.cli.signals import INTERRUPTED

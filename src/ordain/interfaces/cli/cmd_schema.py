@@ -1,13 +1,14 @@
-"""The command that prints JSON Schemas, and the one of what Ordain reads, for editors and models that write plans.
+"""The commands that print what other programs read: JSON Schemas, also of plans, and what completes our words.
 
-Made from the model itself and adjusted to what a document may leave out or say beside the plan, so that a field added
-to the model is in the schema. A schema tells the form only; `ordain lint` tells everything.
+The schema of plans is made from the model itself and adjusted to what a document may leave out or say beside the plan,
+so that a field added to the model is in it. It tells the form only; `ordain lint` tells everything.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import sys
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from ordain.core.plan.model import PLAN_VERSION, Plan
 from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import closest, refuse
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
+from ordain.interfaces.cli.completion import SCRIPTS, WHERE
 from ordain.interfaces.cli.session import FINE, Session, command
 from ordain.interfaces.robot.schema import (
     DRAFT,
@@ -27,7 +29,7 @@ from ordain.interfaces.robot.schema import (
     schema_name,
     tidy,
 )
-from ordain.interfaces.view.result import SchemaNames
+from ordain.interfaces.view.result import CompletionResult, SchemaNames
 
 _ONE_LINE = {"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"}
 _ID = {"type": "string", "pattern": "^(?!(?:-?[0-9]+|none)$)[A-Za-z0-9_-]{1,64}$"}
@@ -142,3 +144,19 @@ def _null_is_absent(definition: dict[str, Any]) -> None:
             about = {key: schema[key] for key in ("description", "default") if key in schema}
             rest = {key: inner for key, inner in schema.items() if key not in about}
             fields[name] = about | {"anyOf": [rest, {"type": "null"}]}
+
+
+@command()
+@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+def completion(session: Session, shell: str) -> int:
+    """Print what a shell reads to complete commands, options, documents, plans, runs and steps.
+
+    Example: ordain completion bash
+    """
+    if session.json:
+        session.answer(CompletionResult(shell=shell, script=SCRIPTS[shell]))
+        return FINE
+    if sys.stdout.isatty():  # who only looks is told where it goes
+        click.echo(f"# Put this line into {WHERE[shell]}", err=True)
+    click.echo(SCRIPTS[shell], nl=False)
+    return FINE

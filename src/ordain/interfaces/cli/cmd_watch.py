@@ -10,7 +10,7 @@ import msgspec
 
 from ordain.core.policy.stop import LIFT
 from ordain.core.text.problem import Problem, Refused, refuse
-from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
+from ordain.interfaces.cli.decision import ask_approval, check_approvable, credential
 from ordain.interfaces.cli.execution import approve_and_start, carry_out, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, WAITING, Session, command, in_utf8, read_to_store
 from ordain.interfaces.view.report import prepared_result

@@ -1,9 +1,11 @@
-"""The commands around plans: init, config, tools, agents, explain, skill."""
+"""The commands around plans: init, config, tools, agents, topic, explain, skill."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from ordain.core.plan.tool import first_paragraph, inventory_line
 from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
 from ordain.core.policy.settings import Settings
+from ordain.core.run.topic import MESSAGE_BYTES_MAX, Message
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.documents.settings import key_names, keys_set
@@ -22,12 +25,20 @@ from ordain.documents.settings_in_force import user_key_names
 from ordain.documents.skill import is_skill, skill_text
 from ordain.interfaces.cli.configuration import settings_template
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
-from ordain.interfaces.cli.session import FINE, Session, command
-from ordain.interfaces.view.agent import roster_lines
+from ordain.interfaces.cli.session import FINE, Session, command, in_utf8
 from ordain.interfaces.view.problem import glossary_entry, glossary_words, page_result, plain_text, problem_pages
-from ordain.interfaces.view.result import ConfigResult, InitResult, SettingValue, SkillResult
+from ordain.interfaces.view.result import (
+    ConfigResult,
+    InitResult,
+    PostedResult,
+    SettingValue,
+    SkillResult,
+    TopicResult,
+    TopicsResult,
+)
+from ordain.interfaces.view.run import instant, who
 from ordain.interfaces.view.text import visible
-from ordain.interfaces.view.tool import AgentsResult, tools_result
+from ordain.interfaces.view.tool import AgentsResult, roster_lines, tools_result
 
 
 @command()
@@ -191,3 +202,61 @@ def skill(session: Session, output: str | None) -> int:
     else:
         click.echo(text, nl=False)
     return FINE
+
+
+NEWEST = 20
+"""How many messages are shown unless more are asked for."""
+
+
+@command()
+@click.argument("name", required=False)
+@click.option("-m", "--message", "text", callback=in_utf8, metavar="TEXT", help="Leave this message; - reads it.")
+@click.option("-n", "--newest", default=NEWEST, show_default=True, type=click.IntRange(1, 10_000), help="How many.")
+def topic(session: Session, name: str | None, text: str | None, newest: int) -> int:
+    """List the topics, read one, or leave a message in one for the agents that read it (`reads: topic:NAME`). Messages
+    are recorded without secrets and permit nothing, so robots and steps may leave them too.
+
+    Example: ordain topic fix-auth -m "The client already waits 60 s."
+    """
+    if name is None:
+        if text is not None:
+            raise click.UsageError("A message is left in a topic: name it.")
+        return _list_topics(session)
+    if text is not None:
+        return _post(session, name, _read_message() if text == "-" else text)
+    line, found = session.app.topics.read(name, newest)
+    lines = [session.style.dim(f"The newest {len(found)} of {line.count}:")] if len(found) < line.count else []
+    for message in found:
+        lines.append(session.style.dim(f"{message.number}  {_said(message)}"))
+        lines += [f"    {visible(row)}" for row in message.text.splitlines()]
+    return session.show(TopicResult(topic=line.topic, count=line.count, messages=found), lines)
+
+
+def _list_topics(session: Session) -> int:
+    topics = session.app.topics.all()
+    width = max((len(one.topic) for one in topics), default=0)
+    lines = [f"{visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}" for one in topics]
+    nothing = ["There are no topics. The first message makes one: ordain topic NAME -m TEXT"]
+    following = [f"ordain topic {shlex.quote(one.topic)}" for one in topics]
+    return session.show(TopicsResult(topics=topics), lines or nothing, next_=following)
+
+
+def _post(session: Session, name: str, text: str) -> int:
+    line = session.run(session.app.topics.post(name, text, session.by))
+    result = PostedResult(topic=line.topic, count=line.count, posted=line.newest)
+    lines = [f"Posted as number {line.count} of {visible(name)}."]
+    return session.show(result, lines, next_=[f"ordain topic {shlex.quote(name)}"])
+
+
+def _read_message() -> str:
+    """What comes on standard input; no more of it than tells that it is too long."""
+    try:
+        return sys.stdin.buffer.read(MESSAGE_BYTES_MAX + 1).decode()
+    except UnicodeDecodeError as error:
+        if error.end >= MESSAGE_BYTES_MAX:  # cut within a character
+            raise refuse("E_TOPIC", f"The message has more than {MESSAGE_BYTES_MAX:,} bytes.") from error
+        raise refuse("E_TOPIC", "The message holds what is not UTF-8.") from error
+
+
+def _said(message: Message) -> str:
+    return f"{instant(message.at)}  {who(message.by)}"

@@ -19,8 +19,7 @@ from ordain.core.report.report import Review, RunReport
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
-from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
-from ordain.interfaces.cli.decision import answer_here
+from ordain.interfaces.cli.decision import answer_here, ask_approval, check_approvable, credential
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.signals import INTERRUPTED

@@ -47,7 +47,7 @@ _GROUPS: Sections = {
         "archive": ("cmd_proposal", "Archive a finished plan. Nothing is deleted."),
         "diff": ("cmd_show", "Compare two plans; weaker checks and new effects first."),
         "simulate": ("cmd_show", "Show how a run would go, without carrying anything out."),
-        "fmt": ("cmd_fmt", "Format a document, or convert it to another notation."),
+        "fmt": ("cmd_new", "Format a document, or convert it to another notation."),
         "schema": ("cmd_schema", "Print the JSON Schema of plan documents, or of a verb's answer."),
     },
     "Runs": {
@@ -56,7 +56,7 @@ _GROUPS: Sections = {
         "pause": ("cmd_watch", "Pause a run once the steps in progress have ended."),
         "signal": ("cmd_watch", "Send a signal that a run waits for."),
         "rerun": ("cmd_watch", "Run a plan again, keeping what passed and still holds."),
-        "stats": ("cmd_stats", "Count how plans and runs went: time spent, failures and causes."),
+        "stats": ("cmd_audit", "Count how plans and runs went: time spent, failures and causes."),
         "log": ("cmd_run", "Show the ledger's events about a plan, a run or the workspace."),
     },
     "Set up and look": {
@@ -64,13 +64,13 @@ _GROUPS: Sections = {
         "config": ("cmd_workspace", "Show the settings in force and where each value came from."),
         "tools": ("cmd_workspace", "List what steps can call, with effects and origin."),
         "agents": ("cmd_workspace", "List who can be given tasks, and whether each can start here."),
-        "topic": ("cmd_topic", "List, read or add notes for agents."),
+        "topic": ("cmd_workspace", "List, read or add notes for agents."),
         "trust": ("cmd_approve", "Trust ordain.toml as it is now (a person at a terminal)."),
         "revoke": ("cmd_approve", "Revoke an approval that no run has used."),
         "approver": ("cmd_approve", "Manage keys that sign approvals: enroll, list, revoke."),
         "audit": ("cmd_audit", "Verify, export, back up, restore or rebuild the ledger."),
         "explain": ("cmd_workspace", "Explain a problem code, or a word of Ordain's."),
-        "completion": ("cmd_completion", "Print what completes commands, plans, runs and steps in bash, zsh or fish."),
+        "completion": ("cmd_schema", "Print what completes commands, plans, runs and steps in bash, zsh or fish."),
     },
     "For programs and agents": {
         "robot": ("cmd_robot", "Run any verb for a program: one JSON document. Alone, list the verbs."),

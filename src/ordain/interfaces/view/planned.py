@@ -9,8 +9,8 @@ import msgspec
 
 from ordain.core.plan.value import StepId
 from ordain.core.text.problem import Problem
-from ordain.interfaces.view.origin import rounds_words
 from ordain.interfaces.view.report import PreparedResult, prepared_result
+from ordain.interfaces.view.review import rounds_words
 from ordain.interfaces.view.text import visible
 from ordain.planner.loop import AgentBegun, DraftEnd, LookedAt, PlannerNews, SentBack
 from ordain.planner.outcome import Planned

@@ -33,16 +33,14 @@ from ordain.core.report.simulation import SimulatedStep
 from ordain.core.run.step_event import StepState
 from ordain.core.text.confusable import ascii_hosts
 from ordain.documents.yaml import yaml_text
-from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
 from ordain.interfaces.view.diff import since_lines
-from ordain.interfaces.view.known import known_lines
 from ordain.interfaces.view.lint import problem_lines
-from ordain.interfaces.view.origin import origin_words
+from ordain.interfaces.view.review import folded, known_lines, origin_words, successor_lines, version_lines
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import instant, who
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.succession import folded, successor_lines, version_lines
 from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
+from ordain.interfaces.view.tool import Tasks, assignment_lines, by_name, summary_lines
 
 _VERBS = {
     "pane": "types into",

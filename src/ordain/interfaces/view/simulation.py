@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from ordain.core.report.simulation import SimulatedFallback, SimulatedStep, Simulation
 from ordain.core.run.step_event import Verdict
-from ordain.interfaces.view.agent import Tasks, by_name
 from ordain.interfaces.view.preview import action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.view.run import duration
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import condition_words, visible
+from ordain.interfaces.view.tool import Tasks, by_name
 
 _HOLDS = {Verdict.HELD: "holds already", Verdict.BROKEN: "does not hold yet"}
 

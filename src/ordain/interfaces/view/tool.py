@@ -1,5 +1,5 @@
-"""What there is to call, as one value for people, programs, agents and planners: none is told of tools that another is
-not."""
+"""What there is to call, as one value for people, programs, agents and planners, and who performs tasks, as an approver
+reads it: the agent and why it is that one, what is started, and what it can use."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import msgspec
 
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, argument_names
-from ordain.core.policy.assignment import RosterLine
+from ordain.core.policy.assignment import Assignment, RosterLine
 from ordain.interfaces.view.picked import picked
+from ordain.interfaces.view.style import Style
+from ordain.interfaces.view.text import visible
 
 
 class ParameterBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,3 +92,101 @@ class AgentsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Everybody who can be given tasks."""
 
     agents: tuple[RosterLine, ...]
+
+
+Tasks = Mapping[str, Assignment]
+"""Who performs each task, by what a run calls its step."""
+
+
+def by_name(tasks: Iterable[Assignment]) -> Tasks:
+    return {one.step: one for one in tasks}
+
+
+def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
+    """Who performs a task, below what the task is."""
+    if not task.agent:
+        yield f"       Agent:      {style.bad('nobody is named')}"
+        return
+    yield f"       Agent:      {visible(task.agent)}, because {task.why}"
+    if task.arbiter:
+        asked = f"{task.arbiter} ({task.arbiter_runner}), which is asked when the task begins and may choose another"
+        yield f"       Chosen by:  {style.warn(visible(asked))}"
+        yield f"       Among:      {visible('; '.join(task.among))}"
+    if not task.runner:
+        yield f"       It is:      {style.bad('not there')}"
+        return
+    if task.human:
+        yield "       It is:      a person, who is asked"
+        return
+    model = f", model {task.model}" if task.model is not None else ""
+    yield f"       It is:      {visible(task.runner + model)}"
+    yield f"       May use:    {visible(', '.join(task.tools) or 'no tools')}"
+    if task.unforeseen:
+        named = visible(", ".join(task.unforeseen))
+        yield f"       Unforeseen: {style.warn(f'with what it calls {named} is for the agent to decide')}"
+    if task.address:
+        key = f"; the key in {task.key_env} is sent there and nowhere else" if task.key_env else ""
+        told = f"{task.address} is told the task, what it reads and what its tools answer{key}"
+        yield f"       Told there: {visible(told)}"
+    if task.own_tools:
+        yield f"       Besides:    {style.warn('tools of its own, which only the sandbox holds to the step')}"
+    if task.network:
+        yield f"       Network:    {style.warn('in a sandbox (tier 1) too')}"
+    if task.env:
+        yield f"       Agent sees: {visible(', '.join(task.env))}"
+    if copies := [*task.files, *(["its own login"] if task.login else [])]:
+        yield f"       Has copies: {visible(', '.join(copies))}, of your home directory, in the sandbox"
+    if task.prompt:
+        whose = "the agent's own template" if task.prompt == "agent" else "the template of `[run] prompt`"
+        yield f"       Prompt:     by {whose}"
+
+
+def summary_lines(tasks: Iterable[Assignment], tier: int, style: Style) -> Iterator[str]:
+    """What agents are started or asked, and what each can reach."""
+    agents: dict[str, list[Assignment]] = {}
+    for one in tasks:
+        agents.setdefault(one.agent, []).append(one)
+    asked = sorted(
+        {f"{one.arbiter} ({one.arbiter_runner})" for given in agents.values() for one in given if one.arbiter}
+    )
+    for words in asked:
+        yield f"    asks {visible(words)} who does each task that is left to it, with all that the run shows of it"
+    for name, given in agents.items():
+        count = f"{len(given)} task{'s' * (len(given) != 1)}"
+        if not name or not given[0].runner:
+            missing = f"{count} for {name}, which is not there" if name else f"{count} for nobody"
+            yield f"    {style.bad(visible(missing))}"
+        elif given[0].human:
+            yield f"    asks a person, as {visible(name)}, to do {count}"
+        elif given[0].address:
+            what = f"gives {count} to {name}, and speaks to {given[0].runner} for each attempt at one"
+            yield f"    {visible(what)}, which can do nothing but call the tools of its step"
+        else:
+            what = f"gives {count} to {name}, and starts {given[0].runner} for each attempt at one"
+            yield f"    {visible(what)}, {_reach(given, tier)}"
+
+
+def roster_lines(roster: Iterable[RosterLine], style: Style) -> Iterator[str]:
+    """Everybody who can be given tasks, each with what is known of it."""
+    for one in roster:
+        model = f", model {one.model}" if one.model is not None else ""
+        found = style.bad(visible(one.fault)) if one.fault is not None else "found"
+        if one.source == "not trusted":
+            found = style.warn("counts once ordain.toml is trusted: ordain trust")
+        yield f"{style.bold(visible(one.name))}  {visible(one.runner + model)}  {style.dim(one.source)}, {found}"
+        if one.description:
+            yield f"  {visible(' '.join(one.description.split()))}"
+        kinds = [*one.rules, *(["whatever no rule names"] if one.default else [])]
+        if kinds:
+            yield f"  Performs tasks that name nobody: {', '.join(kinds)}"
+        if one.own_tools:
+            yield f"  {style.warn('Keeps tools of its own, which only the sandbox holds to a step.')}"
+        if one.network:
+            yield f"  {style.warn('Has the network in the sandbox too.')}"
+
+
+def _reach(given: list[Assignment], tier: int) -> str:
+    if tier == 0:
+        return "with everything you may do on this machine and its network"
+    network = "with the network" if any(one.network for one in given) else "without the network"
+    return f"in a sandbox {network}"
