@@ -6,7 +6,7 @@ are there to be copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from ordain.core.guard.call import Mode
@@ -15,12 +15,9 @@ from ordain.core.guard.report import AgentSeen, ToolSeen, WatchReport
 from ordain.core.guard.suggestion import Suggestion, Unsuggested
 from ordain.core.policy.fact import SHELL_READS
 from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.statistics import ROWS_MAX, WIDTH_MIN, listed, packed_lines
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import bar, fitted, packed, padded, visible
-
-ROWS_MAX = 8
-"""How many rows a list has; the rest is counted, and is in the JSON."""
-WIDTH_MIN = 60
+from ordain.interfaces.view.text import bar, fitted, padded, visible
 
 
 def others_lines(report: WatchReport, width: int) -> Iterator[str]:
@@ -52,7 +49,7 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     ]
     counts += [f"{report.open_now} open by the rules of today"] if report.open_now else []
     counts += [f"{report.sessions} session{'s' * (report.sessions != 1)}"]
-    yield from (f"  {fitted(row, width - 2)}" for row in packed(counts, width - 2))
+    yield from packed_lines(counts, width, 2)
     rules = "are enforced" if enforced else "are only watched (`[guard] mode`)"
     notes = (
         f"Rules {rules}. These are notes and no evidence, and agents are called what they call themselves. What was "
@@ -60,9 +57,9 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     )
     yield from map(style.dim, _wrapped(notes, width, 2))
     yield from _incomplete(report, style)
-    yield from _tool_lines(report.tools, style, width)
-    yield from _program_lines(report.programs, style, width)
-    yield from _agent_lines(report.agents, style, width)
+    yield from _seen_lines("By tool", map(_tool, report.tools), style, width)
+    yield from _seen_lines("Commands that need a plan, by program", map(_program, report.programs), style, width)
+    yield from _seen_lines("By agent", map(_agent, report.agents), style, width)
     yield from _suggestion_lines(report, style, width)
     yield from _unsuggested_lines(report.unsuggested, style, width)
 
@@ -72,64 +69,59 @@ def _incomplete(report: WatchReport, style: Style) -> Iterator[str]:
         yield style.warn("  Some calls are missing here: there were too many, or no room.")
 
 
-def _head(title: str, style: Style) -> Iterator[str]:
-    yield ""
-    yield style.bold(title)
+def _tool(one: ToolSeen) -> tuple[str, int, list[str], str]:
+    said = [f"{one.effect}{', destructive' if one.destructive else ''}" if one.effect else "nobody knows this tool"]
+    said += [_counted(len(one.agents), "agent"), _counted(one.sessions, "session"), *_refused(one)]
+    said += [f"{one.open_now} open by the rules of today"] if one.open_now else []
+    said += [f"in {_counted(one.plans, 'plan')}" if one.plans else "in no plan"]
+    said += [f"{count} {code}" for code, count in one.codes.items() if code != "E_TOOL_GUARDED"]
+    said += [f"{instant(one.first)} to {instant(one.last)}" if one.first != one.last else instant(one.first)]
+    return one.tool, one.calls, said, next(iter(one.examples), "")
 
 
-def _tool_lines(tools: Sequence[ToolSeen], style: Style, width: int) -> Iterator[str]:
-    yield from _head("By tool", style)
-    shown = tools[:ROWS_MAX]
-    for row, one in zip(_rows([(one.tool, one.calls) for one in shown], width), shown, strict=True):
-        yield row
-        kind = f"{one.effect}{', destructive' if one.destructive else ''}" if one.effect else "nobody knows this tool"
-        said = [kind, _counted(len(one.agents), "agent"), _counted(one.sessions, "session")]
-        said += [f"{one.refused} refused"] if one.refused else []
-        said += [f"{one.open_now} open by the rules of today"] if one.open_now else []
-        said += [f"in {_counted(one.plans, 'plan')}" if one.plans else "in no plan"]
-        said += [f"{count} {code}" for code, count in one.codes.items() if code != "E_TOOL_GUARDED"]
-        said += [f"{instant(one.first)} to {instant(one.last)}" if one.first != one.last else instant(one.first)]
-        yield from (style.dim(f"    {fitted(text, width - 4)}") for text in packed(said, width - 4))
-        yield from (style.dim(f"    {fitted(visible(about), width - 4)}") for about in one.examples[:1])
-    yield from _more(len(tools) - len(shown), style)
+def _program(one: ProgramSeen) -> tuple[str, int, list[str], str]:
+    return one.program, one.calls, [one.risk, *_refused(one), *filter(None, [one.label])], one.example
 
 
-def _program_lines(programs: Sequence[ProgramSeen], style: Style, width: int) -> Iterator[str]:
-    if not programs:
-        return
-    yield from _head("Commands that need a plan, by program", style)
-    shown = programs[:ROWS_MAX]
-    for row, one in zip(_rows([(one.program, one.calls) for one in shown], width), shown, strict=True):
-        yield row
-        said = [one.risk, *([f"{one.refused} refused"] if one.refused else []), *([one.label] if one.label else [])]
-        yield from (style.dim(f"    {fitted(text, width - 4)}") for text in packed(said, width - 4))
-        if one.example:
-            yield style.dim(f"    {fitted(visible(one.example), width - 4)}")
-    yield from _more(len(programs) - len(shown), style)
+def _agent(one: AgentSeen) -> tuple[str, int, list[str], str]:
+    said = [f"{visible(tool)} ×{count}" for tool, count in list(one.tools.items())[:ROWS_MAX]]
+    return one.agent, one.calls, [*said, _counted(one.sessions, "session"), *_refused(one)], ""
 
 
-def _agent_lines(agents: Sequence[AgentSeen], style: Style, width: int) -> Iterator[str]:
-    yield from _head("By agent", style)
-    shown = agents[:ROWS_MAX]
-    for row, one in zip(_rows([(one.agent, one.calls) for one in shown], width), shown, strict=True):
-        yield row
-        said = [f"{visible(tool)} ×{count}" for tool, count in list(one.tools.items())[:ROWS_MAX]]
-        said += [_counted(one.sessions, "session"), *([f"{one.refused} refused"] if one.refused else [])]
-        yield from (style.dim(f"    {fitted(text, width - 4)}") for text in packed(said, width - 4))
-    yield from _more(len(agents) - len(shown), style)
+def _refused(one: ToolSeen | ProgramSeen | AgentSeen) -> list[str]:
+    return [f"{one.refused} refused"] if one.refused else []
+
+
+def _seen_lines(
+    title: str, found: Iterable[tuple[str, int, list[str], str]], style: Style, width: int
+) -> Iterator[str]:
+    """What was called, how often and a bar of that; below it what is known of it, and an example."""
+    rows = [(visible(name), calls, said, example) for name, calls, said, example in found]
+    shown = rows[:ROWS_MAX]
+    largest = max((calls for _, calls, _, _ in shown), default=0)
+    number = len(str(largest))
+    label = min(max((len(name) for name, _, _, _ in shown), default=0), width * 2 // 5)
+
+    def lines(row: tuple[str, int, list[str], str]) -> Iterator[str]:
+        name, calls, said, example = row
+        yield f"  {padded(name, label)} {calls:>{number}} {bar(calls, largest, width - label - number - 4)}"
+        yield from map(style.dim, packed_lines(said, width, 4))
+        if example:
+            yield style.dim(f"    {fitted(visible(example), width - 4)}")
+
+    yield from listed(title, rows, lines, "guard report", style)
 
 
 def _suggestion_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
-    if not report.suggestions:
-        return
-    yield from _head("Suggested rules, for a person to judge", style)
-    for one in report.suggestions[:ROWS_MAX]:
+    def lines(one: Suggestion) -> Iterator[str]:
         yield f"  {fitted(f'{_what(one)}: lets through {one.lets_through} of {one.of} calls', width - 2)}"
         yield from map(style.dim, _wrapped(visible(one.why), width, 4))
-    yield from _more(len(report.suggestions) - ROWS_MAX, style)
-    copied = "For ordain.toml, then `ordain trust` (where a table is there already, put the lines into it):"
-    yield from _wrapped(copied, width, 2)
-    yield from (f"    {visible(line)}" if line else "" for line in report.toml.splitlines())
+
+    yield from listed("Suggested rules, for a person to judge", report.suggestions, lines, "guard report", style)
+    if report.suggestions:
+        copied = "For ordain.toml, then `ordain trust` (where a table is there already, put the lines into it):"
+        yield from _wrapped(copied, width, 2)
+        yield from (f"    {visible(line)}" if line else "" for line in report.toml.splitlines())
 
 
 def _what(one: Suggestion) -> str:
@@ -142,22 +134,11 @@ def _what(one: Suggestion) -> str:
 
 
 def _unsuggested_lines(tools: Sequence[Unsuggested], style: Style, width: int) -> Iterator[str]:
-    if not tools:
-        return
-    yield from _head("Nothing is suggested of", style)
-    for one in tools[:ROWS_MAX]:
+    def lines(one: Unsuggested) -> Iterator[str]:
         yield "  " + fitted(f"{visible(one.tool)}: {_counted(one.calls, 'call')}", width - 2)
         yield from map(style.dim, _wrapped(visible(one.why), width, 4))
-    yield from _more(len(tools) - ROWS_MAX, style)
 
-
-def _rows(rows: Sequence[tuple[str, int]], width: int) -> Iterator[str]:
-    largest = max((count for _, count in rows), default=0)
-    number = len(str(largest))
-    label = min(max((len(visible(name)) for name, _ in rows), default=0), width * 2 // 5)
-    for name, count in rows:
-        made = bar(count, largest, width - label - number - 4)
-        yield f"  {padded(visible(name), label)} {count:>{number}} {made}"
+    yield from listed("Nothing is suggested of", tools, lines, "guard report", style)
 
 
 def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:
@@ -166,8 +147,3 @@ def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:
 
 def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
-
-
-def _more(left: int, style: Style) -> Iterator[str]:
-    if left > 0:
-        yield style.dim(f"  … and {left} more: ordain guard report --json")
