@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from ordain.interfaces.cli.configuration import ask_trust
-from ordain.interfaces.cli.decision import ask_approval, check_approvable, credential, signer_named
+from ordain.interfaces.cli.decision import ask_approval, credential, signer_named
 from ordain.interfaces.cli.execution import approve_and_start
 from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, in_utf8
@@ -37,21 +37,16 @@ def approve(session: Session, plan: str | None, start: bool, sign: bool, name: s
     if session.json:
         session.run(session.app.approvals.approve(plan, session.by))  # refused: the robots' channel can only ask
         return WAITING
-    signer = check_approvable(session, review, name, sign=sign)
-    if start:
-        session.app.runs.startable(review.plan_id)
-    shown = ask_approval(session, review)
-    if shown is None:
+    approved = ask_approval(session, review, name, sign=sign, start=start)
+    if approved is None:
         session.say(["Not approved; nothing was recorded."])
         return REFUSED
-    signing = credential(session, signer) if signer is not None else None
     if start:
-        return approve_and_start(session, shown, signing)
-    approved = session.run(session.app.approvals.approve(review.plan_id, session.by, shown, signing))
-    signed = f", signed by {approved.signed_by}" if approved.signed_by is not None else ", unsigned"
-    until = instant(approved.expires_at)
-    session.say([f"Approved as {approved.approval_id}{signed}, to be started by {until}. Next:"])
-    session.say([f"  → {session.style.bold(approved.commit_command)}"])
+        return approve_and_start(session, approved)
+    made = session.run(session.app.approvals.approve(review.plan_id, session.by, *approved))
+    signed = f", signed by {made.signed_by}" if made.signed_by is not None else ", unsigned"
+    session.say([f"Approved as {made.approval_id}{signed}, to be started by {instant(made.expires_at)}. Next:"])
+    session.say([f"  → {session.style.bold(made.commit_command)}"])
     return FINE
 
 

@@ -15,8 +15,17 @@ from ordain.core.report.report import Prepared
 from ordain.core.run.attempt import ABORT, CHECK, DONE
 from ordain.core.run.event import Recorded
 from ordain.core.text.problem import Problem
-from ordain.interfaces.cli.decision import EndOfInput, ask_approval, check_approvable, credential, decide, read_answer
-from ordain.interfaces.cli.execution import approve_and_start, carry_out, detach, look_on, no_wait, waiting, watcher
+from ordain.interfaces.cli.decision import EndOfInput, ask_approval, decide, read_answer
+from ordain.interfaces.cli.execution import (
+    approve_and_start,
+    carry_out,
+    detach,
+    look_on,
+    no_wait,
+    resumed,
+    waiting,
+    watcher,
+)
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.cli.signals import INTERRUPTED
 from ordain.interfaces.view.event import log_line
@@ -46,19 +55,15 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
         session.notices(review.notices)
         if not session.json:
             session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
-        waits = waiting(session, no_waiting=False)
-        events = watcher(session, events=True)
+        waits, events = waiting(session), watcher(session, events=True)
         work = session.app.runs.commit(
             review.plan_id, session.by, events, waiting=waits, preparation=prepared.preparation
         )
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_result(prepared), prepared.approval_command or "")
-    signer = check_approvable(session, review, whose, sign=False)
-    shown = ask_approval(session, review)
-    if shown is None:
-        return _withdraw(session, prepared)
-    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
+    approved = ask_approval(session, review, whose)
+    return approve_and_start(session, approved) if approved is not None else _withdraw(session, prepared)
 
 
 def _withdraw(session: Session, prepared: Prepared) -> int:
@@ -158,8 +163,7 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
             return run_id if report.executors > before else None
 
         return detach(session, words, begun)
-    work = session.app.runs.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
-    return carry_out(session, work, notices)
+    return carry_out(session, resumed(session, run_id, no_waiting=no_waiting, take_over=take_over), notices)
 
 
 @command()
@@ -223,9 +227,7 @@ def answer(
     session.app.answers.asked(item)  # whoever may not answer is told a command only where it would help
     session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:
-        session.run(
-            session.app.answers.answer(item, given or "", session.by)
-        )  # refused: the robots' channel can only ask
+        session.run(session.app.answers.answer(item, given or "", session.by))  # refused: robots can only ask
         return WAITING
     try:
         decided = decide(session, item, given, sign=sign, name=name, unseen="@" in item and "@" not in (what or item))
@@ -236,16 +238,10 @@ def answer(
         return REFUSED
     report, chosen = decided
     if report.status in ("stopped", "paused") and (go_on or chosen == ABORT):
-        return carry_out(
-            session,
-            session.app.runs.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False)),
-        )
+        return carry_out(session, resumed(session, report.run_id))
     if report.status in ("stopped", "paused") and chosen == CHECK:
         # Its contract is run now; that nothing else begins is what an answer without --resume means.
-        work = session.app.runs.resume(
-            report.run_id, watcher(session), waiting=waiting(session, no_waiting=False), verify_only=True
-        )
-        status = look_on(session, work)
+        status = look_on(session, resumed(session, report.run_id, verify_only=True))
         return FINE if status == INTERRUPTED else status  # it stopped because nothing else was asked of it
     session.say(run_lines(report, session.style))
     if report.status in ("stopped", "paused"):

@@ -10,7 +10,7 @@ import msgspec
 
 from ordain.core.policy.stop import LIFT
 from ordain.core.text.problem import Problem, Refused, refuse
-from ordain.interfaces.cli.decision import ask_approval, check_approvable, credential
+from ordain.interfaces.cli.decision import ask_approval
 from ordain.interfaces.cli.execution import approve_and_start, carry_out, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, WAITING, Session, command, in_utf8, read_to_store
 from ordain.interfaces.view.report import prepared_result
@@ -118,8 +118,7 @@ def rerun(
     ref = session.plan_named(what) if what is not None else session.app.runs.ended_run()
 
     def again(**approval: Any) -> int:
-        waits = waiting(session, no_waiting)
-        events = watcher(session)
+        waits, events = waiting(session, no_waiting), watcher(session)
         work = session.app.runs.rerun(ref, session.by, events, again_from=again_from, waiting=waits, **approval)
         return carry_out(session, work)
 
@@ -129,13 +128,11 @@ def rerun(
         if session.json or not session.terminal or refused.problems[0].code not in _APPROVED_AGAIN:
             raise
     plan = session.app.runs.run(ref).plan_id if names_run(ref) else ref
-    review = session.app.plans.review(plan)
-    signer = check_approvable(session, review, whose, sign=False)
-    shown = ask_approval(session, review)
-    if shown is None:
+    approved = ask_approval(session, session.app.plans.review(plan), whose)
+    if approved is None:
         session.say(["Not approved; nothing was run."])
         return REFUSED
-    return again(shown=shown, credential=credential(session, signer) if signer is not None else None)
+    return again(shown=approved[0], credential=approved[1])
 
 
 def _go_on_with(
@@ -153,10 +150,10 @@ def _go_on_with(
     run_id = what if what is not None and names_run(what) else session.app.runs.newest_run(what)
     work = session.app.plans.succeed(run_id, session.by, data, name, again_from=again_from, reason=reason)
     prepared = session.run(work)
-    identity = prepared.review.plan_id
     if prepared.approval_command is None:
         waits = waiting(session, no_waiting)
-        return carry_out(session, session.app.runs.commit(identity, session.by, watcher(session), waiting=waits))
+        plan = prepared.review.plan_id
+        return carry_out(session, session.app.runs.commit(plan, session.by, watcher(session), waiting=waits))
     if session.json or not session.terminal:
         problem = Problem(
             code="E_PLAN_APPROVAL_MISSING",
@@ -165,12 +162,11 @@ def _go_on_with(
         )
         session.refused([problem], prepared_result(prepared))
         return WAITING
-    signer = check_approvable(session, prepared.review, whose, sign=False)
-    shown = ask_approval(session, prepared.review)
-    if shown is None:
+    approved = ask_approval(session, prepared.review, whose)
+    if approved is None:
         session.say([f"Not approved; {run_id} stays as it is. To approve it: {prepared.approval_command}"])
         return REFUSED
-    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
+    return approve_and_start(session, approved)
 
 
 @command()

@@ -155,16 +155,16 @@ def _asked_again(session: Session, question: Question) -> tuple[RunReport, str] 
 # --- Approvals -------------------------------------------------------------------------------------------------------
 
 
-def check_approvable(session: Session, review: Review, name: str | None, *, sign: bool) -> str | None:
-    """Whose key will sign, if one must or should; raises Refused where a yes could not count, before anybody reads."""
+def ask_approval(
+    session: Session, review: Review, name: str | None, *, sign: bool = False, start: bool = False
+) -> tuple[Review, Credential | None] | None:
+    """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand. The review with
+    the digest of what was shown, and what signs the approval, if it must or should be; None where nobody said yes.
+    Raises Refused where a yes could not count, before anybody reads."""
     signer = signer_named(session, name) if sign or name is not None or review.signature_required else None
     session.run(session.app.approvals.check_approvable(review.plan_id, session.by, signer))
-    return signer
-
-
-def ask_approval(session: Session, review: Review) -> Review | None:
-    """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand. The review with
-    the digest of what was shown, or None where nobody said yes."""
+    if start:
+        session.app.runs.startable(review.plan_id)
     review = msgspec.structs.replace(review, run=None)  # how an earlier run went is not what this one will do
     review = session.run(session.app.plans.known(review, session.by))
     lines = [*review_lines(review, Style(False)), ""]
@@ -179,7 +179,8 @@ def ask_approval(session: Session, review: Review) -> Review | None:
         said_yes = session.ask(f"To approve, type the plan's short id ({short})") == short
     if not said_yes:
         return None
-    return msgspec.structs.replace(review, shown_sha256=hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    shown = msgspec.structs.replace(review, shown_sha256=hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    return shown, credential(session, signer) if signer is not None else None
 
 
 def signer_named(session: Session, name: str | None) -> str:

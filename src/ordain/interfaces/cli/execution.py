@@ -19,7 +19,7 @@ from ordain.core.report.report import Review, RunReport
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
-from ordain.interfaces.cli.decision import answer_here, ask_approval, check_approvable, credential
+from ordain.interfaces.cli.decision import answer_here, ask_approval
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.signals import INTERRUPTED
@@ -34,18 +34,21 @@ no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse whe
 """For commands that carry out a run: otherwise it is waited until there is a place for it."""
 
 
-def waiting(session: Session, no_waiting: bool) -> Callable[[str], None] | None:
+def waiting(session: Session, no_waiting: bool = False) -> Callable[[str], None] | None:
     """What tells that it is waited for a place, where it is."""
     return None if no_waiting else lambda words: session.tell(f"  waiting: {session.clean(words)}")
 
 
-def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
+def approve_and_start(session: Session, approved: tuple[Review, Credential | None]) -> int:
     """After a yes: approve what was shown and start the run it permits."""
-    waits = waiting(session, no_waiting=False)
-    work = session.app.runs.approve_and_commit(
-        shown, session.by, watcher(session), credential=credential, waiting=waits
-    )
+    (shown, signing), waits, events = approved, waiting(session), watcher(session)
+    work = session.app.runs.approve_and_commit(shown, session.by, events, credential=signing, waiting=waits)
     return carry_out(session, work)
+
+
+def resumed(session: Session, run_id: str, *, no_waiting: bool = False, **how: bool) -> Coroutine[Any, Any, RunReport]:
+    """What goes on with a run, shown while it does."""
+    return session.app.runs.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), **how)
 
 
 def carry_out(
@@ -65,8 +68,7 @@ def carry_out(
         report = answered
         if answered.status not in ("stopped", "paused"):
             continue  # an answer may lead to the next question
-        waits = waiting(session, no_waiting=False)
-        report = _watched(session, session.app.runs.resume(report.run_id, watcher(session), waiting=waits))
+        report = _watched(session, resumed(session, report.run_id))
     return reported(session, report, notices)
 
 
@@ -79,13 +81,11 @@ def _approved_here(session: Session, report: RunReport) -> int | None:
     planner = line.proposer is not None and line.proposer.channel is Channel.PLANNER
     if line.continues != report.run_id or line.status != "proposed" or not planner:
         return None
-    review = session.app.plans.review(line.plan_id)
-    signer = check_approvable(session, review, None, sign=False)
-    shown = ask_approval(session, review)
-    if shown is None:
+    approved = ask_approval(session, session.app.plans.review(line.plan_id), None)
+    if approved is None:
         session.say([f"Not approved; {report.run_id} still waits. To approve it: ordain approve {line.plan_id}"])
         return None
-    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
+    return approve_and_start(session, approved)
 
 
 def look_on(session: Session, work: Coroutine[Any, Any, RunReport]) -> int:
