@@ -24,102 +24,76 @@ from ordain.core.report.template import NewDocument, TemplateList
 from ordain.core.report.transcript import Transcript
 from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
-from ordain.interfaces.view.audit import ApproversResult, AuditResult, CopiedResult, RebuiltResult
-from ordain.interfaces.view.diff import ComparisonResult
-from ordain.interfaces.view.lint import LintResult
-from ordain.interfaces.view.picture import PictureResult
-from ordain.interfaces.view.planned import PlannedResult
-from ordain.interfaces.view.problem import PageResult, WordResult
-from ordain.interfaces.view.report import (
-    EVENT,
-    BegunResult,
-    FormResult,
-    InboxResult,
-    ListResult,
-    LogResult,
-    OutputResult,
-    PreparedResult,
-    QueuedResult,
-    ReviewResult,
-    RunResult,
-    StatusResult,
-)
-from ordain.interfaces.view.result import (
-    ClientsResult,
-    CompletionResult,
-    ConfigResult,
-    HookResult,
-    InitResult,
-    InstallResult,
-    PostedResult,
-    RevokedResult,
-    SchemaNames,
-    SkillResult,
-    TopicResult,
-    TopicsResult,
-    Verb,
-    VerbsResult,
-)
-from ordain.interfaces.view.tool import AgentsResult, ToolsResult
+from ordain.interfaces.view import audit, diff, lint, picture, planned, problem, report, result, tool
 
 # --- Every verb ------------------------------------------------------------------------------------------------------
 
 RESULTS: dict[str, tuple[Any, ...]] = {
-    "run": (RunResult, PreparedResult),
-    "lint": (LintResult, tuple[LintResult, ...]),
-    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult, ToldPrompt, Transcript),
-    "prepare": (PreparedResult,),
+    "run": (report.RunResult, report.PreparedResult),
+    "lint": (lint.LintResult, tuple[lint.LintResult, ...]),
+    "show": (
+        report.ReviewResult,
+        RunReport,
+        Asked,
+        Brief,
+        Arbitration,
+        report.OutputResult,
+        picture.PictureResult,
+        ToldPrompt,
+        Transcript,
+    ),
+    "prepare": (report.PreparedResult,),
     "approve": (),
-    "commit": (RunResult, BegunResult, QueuedResult),
-    "status": (StatusResult,),
-    "inbox": (InboxResult,),
+    "commit": (report.RunResult, report.BegunResult, report.QueuedResult),
+    "status": (report.StatusResult,),
+    "inbox": (report.InboxResult,),
     "answer": (),
-    "resume": (RunResult, BegunResult, QueuedResult),
+    "resume": (report.RunResult, report.BegunResult, report.QueuedResult),
     "new": (NewDocument, TemplateList),
     "compose": (NewDocument,),
-    "plan": (PlannedResult,),
-    "replan": (PlannedResult,),
-    "list": (ListResult,),
-    "revise": (PreparedResult,),
+    "plan": (planned.PlannedResult,),
+    "replan": (planned.PlannedResult,),
+    "list": (report.ListResult,),
+    "revise": (report.PreparedResult,),
     "reject": (PlanLine,),
     "cancel": (PlanLine, RunReport),
     "archive": (PlanLine,),
-    "diff": (ComparisonResult,),
+    "diff": (diff.ComparisonResult,),
     "simulate": (Simulation,),
-    "fmt": (FormResult,),
-    "schema": (dict[str, Any], SchemaNames),
-    "watch": (RunResult,),
+    "fmt": (report.FormResult,),
+    "schema": (dict[str, Any], result.SchemaNames),
+    "watch": (report.RunResult,),
     "stop": (StopReport,),
     "pause": (RunReport,),
     "signal": (SignalReport,),
-    "rerun": (RunResult, PreparedResult),
+    "rerun": (report.RunResult, report.PreparedResult),
     "stats": (Statistics,),
-    "log": (LogResult,),
-    "init": (InitResult,),
-    "config": (ConfigResult,),
-    "tools": (ToolsResult,),
-    "agents": (AgentsResult,),
-    "topic": (TopicsResult, TopicResult, PostedResult),
+    "log": (report.LogResult,),
+    "init": (result.InitResult,),
+    "config": (result.ConfigResult,),
+    "tools": (tool.ToolsResult,),
+    "agents": (tool.AgentsResult,),
+    "topic": (result.TopicsResult, result.TopicResult, result.PostedResult),
     "trust": (),
-    "revoke": (RevokedResult,),
+    "revoke": (result.RevokedResult,),
     "approver enroll": (),
-    "approver list": (ApproversResult,),
+    "approver list": (audit.ApproversResult,),
     "approver revoke": (),
-    "audit verify": (AuditResult,),
-    "audit export": (CopiedResult,),
-    "audit backup": (CopiedResult,),
+    "audit verify": (audit.AuditResult,),
+    "audit export": (audit.CopiedResult,),
+    "audit backup": (audit.CopiedResult,),
     "audit restore": (),
-    "audit rebuild": (RebuiltResult,),
-    "explain": (PageResult, WordResult),
-    "completion": (CompletionResult,),
-    "mcp token": (ClientsResult,),
+    "audit rebuild": (audit.RebuiltResult,),
+    "explain": (problem.PageResult, problem.WordResult),
+    "completion": (result.CompletionResult,),
+    "mcp token": (result.ClientsResult,),
     "guard report": (WatchReport,),
     "guard check": (CheckedCommands,),
-    "guard hook": (HookResult,),
-    "guard init": (InstallResult,),
-    "guard install": (InstallResult,),
-    "skill": (SkillResult,),
-    "robot": (VerbsResult, Verb),
+    "guard hook": (result.HookResult,),
+    "guard init": (result.InstallResult,),
+    "guard install": (result.InstallResult,),
+    "skill": (result.SkillResult,),
+    "robot": (result.VerbsResult, result.Verb),
 }
 """The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""
 
@@ -174,7 +148,7 @@ def answer_schema(verb: str) -> dict[str, Any]:
 
 def event_schema() -> dict[str, Any]:
     """One event of the ledger as robots get it, or what is told beside them of a run under way."""
-    return _whole("An event", {"$ref": f"{_REFERENCE}{EVENT}"}, {})
+    return _whole("An event", {"$ref": f"{_REFERENCE}{report.EVENT}"}, {})
 
 
 def _enveloped(title: str, data: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -256,5 +230,5 @@ def _events() -> dict[str, Any]:
     told = definitions["AttemptOutput"]
     recorded[AttemptOutput.__struct_config__.tag] = told
     definitions |= recorded
-    definitions[EVENT] = {"anyOf": [{"$ref": f"{_REFERENCE}{name}"} for name in recorded]}
+    definitions[report.EVENT] = {"anyOf": [{"$ref": f"{_REFERENCE}{name}"} for name in recorded]}
     return definitions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
+
 
 class Style:
     """Colour on a terminal, plain words elsewhere."""
@@ -12,17 +14,8 @@ class Style:
     def __call__(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
 
-    def bold(self, text: str) -> str:
-        return self(text, "1")
-
-    def dim(self, text: str) -> str:
-        return self(text, "2")
-
-    def good(self, text: str) -> str:
-        return self(text, "32")
-
-    def bad(self, text: str) -> str:
-        return self(text, "31")
-
-    def warn(self, text: str) -> str:
-        return self(text, "33")
+    bold = partialmethod(__call__, code="1")
+    dim = partialmethod(__call__, code="2")
+    good = partialmethod(__call__, code="32")
+    bad = partialmethod(__call__, code="31")
+    warn = partialmethod(__call__, code="33")
