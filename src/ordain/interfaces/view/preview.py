@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,7 @@ from ordain.interfaces.view.review import folded, known_lines, origin_words, suc
 from ordain.interfaces.view.risk import ROW, count_line, risk_lines
 from ordain.interfaces.view.run import instant, who
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import cells, condition_words, repeat_words, visible
+from ordain.interfaces.view.text import cells, condition_words, label_rows, repeat_words, visible
 from ordain.interfaces.view.tool import Tasks, assignment_lines, by_name, summary_lines
 
 _VERBS = {
@@ -83,10 +83,11 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     would be good for. `detail` is quiet, normal or verbose."""
     plan = review.plan
     reports = {report.id: report for report in review.run.steps} if review.run is not None else None
+    view = PlanView(style, by_name(review.tasks), detail, reports, review.diffs)
     yield f"{style.bold('Plan:')} {visible(plan.title)}"
     if detail == "quiet":
         for number, step in enumerate(plan.steps, start=1):
-            yield f"  {number}. {_state(step.id, reports)}{visible(step.description)}"
+            yield f"  {number}. {_state(step.id, view)}{visible(step.description)}"
         return
     yield f"  {count_line(review)}"
     yield ""
@@ -95,9 +96,7 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
         yield from known_lines(review.known, [step.id for step in plan.steps], style)
     yield from _history_lines(review, style)
     fold = folded(review.successor, plan, detail)
-    yield from _plan_lines(
-        plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure, diffs=review.diffs, fold=fold
-    )
+    yield from _plan_lines(plan, view, review.limits.on_failure, fold=fold)
     if fold:
         yield f"  {len(fold)} unchanged: ordain show --verbose {short_id(review.plan_id)} has them whole"
     yield ""
@@ -134,25 +133,26 @@ def _history_lines(review: Review, style: Style) -> Iterator[str]:
             yield from since_lines(since, review.plan_id, style)
 
 
-Diffs = Mapping[str, tuple[str, ...]]
-"""What steps make of files, by their names."""
-Reports = Mapping[Any, StepReport]
-"""How the steps of a run stand, by their names."""
+class PlanView(NamedTuple):
+    """How the steps of a plan are shown."""
+
+    style: Style
+    tasks: Tasks
+    detail: str = "normal"
+    reports: Mapping[Any, StepReport] | None = None
+    """How the steps of a run stand, by their names; without it no step is said to stand anywhere."""
+    diffs: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """What steps make of files, by their names."""
 
 
 def _plan_lines(
     plan: Plan,
-    reports: Reports | None,
-    tasks: Tasks,
-    style: Style,
-    detail: str,
-    default: FailurePolicy | None,
+    view: PlanView,
+    default: FailurePolicy | None = None,
     inside: str = "",
-    diffs: Diffs = MappingProxyType({}),
     fold: Mapping[StepId, str] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """What a plan says, whether it stands alone or `inside` a step; without reports no step is said to stand
-    anywhere. Of steps to `fold` only a line is shown."""
+    """What a plan says, whether it stands alone or `inside` a step. Of steps to `fold` only a line is shown."""
     if plan.context is not None:
         yield ""
         yield "  Context:"
@@ -163,44 +163,33 @@ def _plan_lines(
         yield from (f"    {visible(condition_words(condition))}" for condition in plan.preconditions)
     yield ""
     yield "  Steps:"
-    previous: str | None = None
+    implied: tuple[str, ...] = ()
     waits = needs_of(plan)
     for number, step in enumerate(plan.steps, start=1):
         if step.id in fold:
             title = f"{number}. {visible(step.description)} ‹{visible(step.id)}›"
-            yield f"    {style.dim(f'{title} {fold[step.id]}')}"
-            previous = step.id
-            continue
-        yield from _whole_step(
-            step,
-            f"{number}.",
-            (previous,) if previous else (),
-            waits[step.id],
-            reports,
-            tasks,
-            style,
-            detail,
-            inside,
-            diffs,
-        )
-        previous = step.id
+            yield f"    {view.style.dim(f'{title} {fold[step.id]}')}"
+        else:
+            yield from _whole_step(step, f"{number}.", implied, waits[step.id], view, inside)
+        implied = (step.id,)
     if plan.fallbacks:
         yield ""
         yield "  Fallbacks, run only where a failure policy names them:"
         for step in plan.fallbacks:
-            yield from _whole_step(step, "-", (), step.needs, None, tasks, style, detail, inside, diffs)
+            yield from _whole_step(step, "-", (), step.needs, view._replace(reports=None), inside)
     yield ""
+    by_default = "" if plan.on_failure is not None else " (by default)"
     policy = plan.on_failure or default
-    if policy is not None:
-        yield f"  On failure:  {visible(policy_words(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
-    if plan.tools is not None:
-        yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
-    if plan.protect:
-        yield f"  Protects:    {_patterns(plan.protect)}; what a step changes there fails it and is put back"
-    if plan.timeout_ms is not None:
-        yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
-    if plan.budget is not None:
-        yield f"  Budget:      {budget_words(plan.budget)}"
+    protected = f"{_patterns(plan.protect)}; what a step changes there fails it and is put back"
+    yield from label_rows(
+        ("On failure", f"{visible(policy_words(policy))}{by_default}" if policy is not None else None),
+        ("Tools", visible(", ".join(plan.tools) or "none") if plan.tools is not None else None),
+        ("Protects", protected if plan.protect else None),
+        ("Each step", f"at most {write_duration(plan.timeout_ms)}" if plan.timeout_ms is not None else None),
+        ("Budget", budget_words(plan.budget) if plan.budget is not None else None),
+        indent=2,
+        width=13,
+    )
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
 
 
@@ -208,24 +197,15 @@ def _plan_lines(
 
 
 def _whole_step(
-    step: Step,
-    sign: str,
-    implied: tuple[str, ...],
-    waits: tuple[StepId, ...],
-    reports: Reports | None,
-    tasks: Tasks,
-    style: Style,
-    detail: str,
-    inside: str,
-    diffs: Diffs,
+    step: Step, sign: str, implied: tuple[str, ...], waits: tuple[StepId, ...], view: PlanView, inside: str
 ) -> Iterator[str]:
     """A step, compact where it can be: what it does stands in the line of its title where both fit, and instead of the
     title where they are the same. `inside` is the plan's part of the names that a run calls its steps by."""
-    name = f"{inside}{step.id}"
-    diff = diffs.get(name, ())
-    text = _one_line(step.action) if not diff or detail == "verbose" else _changed_file(step.action, diff)
+    name, style, verbose = f"{inside}{step.id}", view.style, view.detail == "verbose"
+    diff = view.diffs.get(name, ())
+    text = _one_line(step.action) if not diff or verbose else _changed_file(step.action, diff)
     title, named = visible(step.description), style.dim(f" ‹{visible(step.id)}›")
-    head = f"    {sign} {_state(name, reports)}"
+    head = f"    {sign} {_state(name, view)}"
     if text is not None and step.description == command_text(step.action):
         yield f"{head}{text}{named}"
     elif text is not None and cells(f"{head}{title} ‹{step.id}› {text}") <= ROW:
@@ -235,39 +215,36 @@ def _whole_step(
         if text is not None:
             yield f"       {text}"
     if text is None:
-        yield from action_lines(step.action, tasks, style, detail, reports, name, diffs)
+        yield from action_lines(step.action, view, name)
     else:
         yield from (f"         that host is {host}" for host in ascii_hosts(text))
     for line in diff:
         paint = {"-": style.bad, "+": style.good}.get(line[:1], style.dim)
         yield f"         │ {paint(visible(line))}"
     yield from flow_lines(step)
-    if step.needs != implied or detail == "verbose":
-        yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
-    referred = [need for need in waits if need not in step.needs]
-    if referred:
-        yield f"       Waits for:  {visible(', '.join(referred))}, which it refers to"
+    referred = ", ".join(need for need in waits if need not in step.needs)
+    needs = ", ".join(step.needs) or "nothing"
+    yield from label_rows(
+        ("Needs", visible(needs) if step.needs != implied or verbose else None),
+        ("Waits for", f"{visible(referred)}, which it refers to" if referred else None),
+    )
     if step.verification is not None:
         yield from _verification_lines(step, step.verification)
     if step.happened is not None:
         yield from _labelled("Happened?", step.happened, exact=True)
-    if step.proof is not None:
-        yield f"       Proof:      {step.proof}: the contract is run first too, and must be broken then"
-    if step.protect:
-        yield f"       Protects:   {_patterns(step.protect)}; what changes there fails it and is put back"
-    if step.on_failure is not None:
-        yield f"       On failure: {visible(policy_words(step.on_failure))}"
-    if step.timeout_ms is not None:
-        yield f"       Timeout:    {write_duration(step.timeout_ms)}"
-    if step.budget is not None:
-        yield f"       Budget:     {budget_words(step.budget)}"
-    if step.idempotent is not None:
-        word = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
-        yield f"       Repeatable: {style.warn(word)}"
+    repeatable = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
+    protected = f"{_patterns(step.protect)}; what changes there fails it and is put back"
+    yield from label_rows(
+        ("Proof", f"{step.proof}: the contract is run first too, and must be broken then" if step.proof else None),
+        ("Protects", protected if step.protect else None),
+        ("On failure", visible(policy_words(step.on_failure)) if step.on_failure is not None else None),
+        ("Timeout", write_duration(step.timeout_ms) if step.timeout_ms is not None else None),
+        ("Budget", budget_words(step.budget) if step.budget is not None else None),
+        ("Repeatable", style.warn(repeatable) if step.idempotent is not None else None),
+    )
     yield from _other_fields(step, _STEP_SHOWN, width=12)
-    report = reports.get(name) if reports is not None else None
-    if report is not None and report.evidence:
-        yield f"       Evidence:   {visible(report.evidence)}"
+    report = view.reports.get(name) if view.reports is not None else None
+    yield from label_rows(("Evidence", visible(report.evidence) if report is not None else None))
 
 
 def _one_line(action: Action) -> str | None:
@@ -311,28 +288,19 @@ def budget_words(budget: Budget) -> str:
 
 def flow_lines(step: Step | SimulatedStep) -> Iterator[str]:
     """When a step begins besides what it needs, and for what it is repeated."""
-    if step.when is not None:
-        yield f"       Only when:  {visible(step.when)}"
+    yield from label_rows(("Only when", visible(step.when) if step.when is not None else None))
     if step.preconditions:
         yield "       Only if:"
         yield from (f"         {visible(condition_words(condition))}" for condition in step.preconditions)
-    if step.for_each is not None:
-        yield f"       For each:   {visible(repeat_words(step.for_each))}"
-    if step.approval is not None:
-        yield f"       Approval:   {step.approval}: a person says yes right before it, to its values as they are then"
+    asked = f"{step.approval}: a person says yes right before it, to its values as they are then"
+    yield from label_rows(
+        ("For each", visible(repeat_words(step.for_each)) if step.for_each is not None else None),
+        ("Approval", asked if step.approval is not None else None),
+    )
 
 
-def action_lines(
-    action: Action,
-    tasks: Tasks,
-    style: Style,
-    detail: str,
-    reports: Reports | None,
-    name: str,
-    diffs: Diffs = MappingProxyType({}),
-) -> Iterator[str]:
-    """What a step does that a run calls `name`, with every value that is known and who performs its task. The steps of
-    a plan inside it stand as `reports` say."""
+def action_lines(action: Action, view: PlanView, name: str) -> Iterator[str]:
+    """What a step does that a run calls `name`, with every value that is known and who performs its task."""
     fields: dict[str, Any]
     match action:
         case RunCommand(command=command, env=env):
@@ -344,8 +312,8 @@ def action_lines(
             # Bash gets a command as it is written.
             yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
         case NestedPlan(plan=plan):
-            yield f"       Carries out: {style.bold(visible(plan.title))}"
-            inside = _plan_lines(plan, reports, tasks, style, detail, None, f"{name}/", diffs)
+            yield f"       Carries out: {view.style.bold(visible(plan.title))}"
+            inside = _plan_lines(plan, view, inside=f"{name}/")
             yield from (f"       {line}".rstrip() for line in inside)
         case Ask(question=question):
             yield from _labelled("Asks", question)
@@ -355,8 +323,8 @@ def action_lines(
             yield from _labelled("Task", task)
             fields = {key: one for key, one in msgspec.to_builtins(action).items() if key not in _TASK_SHOWN}
             yield from _listed({key.capitalize(): one for key, one in fields.items()})
-            if name in tasks:
-                yield from assignment_lines(tasks[name], style)
+            if name in view.tasks:
+                yield from assignment_lines(view.tasks[name], view.style)
         case _:
             yield f"       Does:       {action_kind(action)}"
             fields = msgspec.to_builtins(action)
@@ -372,16 +340,14 @@ def _verification_lines(step: Step, verification: Verification) -> Iterator[str]
         yield from _values({f"  {name}": value for name, value in strategy.items()})
     else:
         yield from _labelled("Contract", contract.command, exact=True)
-        if shared := shared_variables(step):
-            yield f"       It sees:    {', '.join(shared)}"
-        if contract.exit_code:
-            yield f"       Wants:      exit status {contract.exit_code}"
+        yield from label_rows(("It sees", ", ".join(shared_variables(step))))
+        yield from label_rows(("Wants", f"exit status {contract.exit_code}" if contract.exit_code else None))
         if contract.stdout is not None:
             yield from _labelled("Output has", contract.stdout)
     if verification.description is not None:
         yield from _labelled("Meaning", verification.description)
-    if verification.timeout_ms is not None:
-        yield f"       Within:     {write_duration(verification.timeout_ms)}"
+    within = write_duration(verification.timeout_ms) if verification.timeout_ms is not None else None
+    yield from label_rows(("Within", within))
 
 
 def policy_words(policy: FailurePolicy) -> str:
@@ -460,11 +426,10 @@ def _block(text: str, indent: str, *, exact: bool | None = None) -> Iterator[str
         yield f"{indent}│ {visible(line, exact=exact)}"
 
 
-def _state(name: str, reports: Reports | None) -> str:
-    """How a step stands, where there is a run that says so."""
-    if reports is None:
+def _state(name: str, view: PlanView) -> str:
+    if view.reports is None:
         return ""
-    state = reports[name].state if name in reports else StepState.PENDING
+    state = view.reports[name].state if name in view.reports else StepState.PENDING
     return f"[{state.value.upper()}] "
 
 

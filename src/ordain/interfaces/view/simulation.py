@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from ordain.core.report.simulation import SimulatedFallback, SimulatedStep, Simulation
 from ordain.core.run.step_event import Verdict
-from ordain.interfaces.view.preview import action_lines, budget_words, flow_lines, policy_words
+from ordain.interfaces.view.preview import PlanView, action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.view.run import duration
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import condition_words, visible
-from ordain.interfaces.view.tool import Tasks, by_name
+from ordain.interfaces.view.text import condition_words, label_rows, visible
+from ordain.interfaces.view.tool import by_name
 
 _HOLDS = {Verdict.HELD: "holds already", Verdict.BROKEN: "does not hold yet"}
 
@@ -25,7 +25,7 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
         yield f"  Budget: {budget_words(simulation.budget)}"
     if simulation.on_failure is not None:
         yield f"  On failure: {visible(policy_words(simulation.on_failure))}, unless a step says otherwise"
-    by_id, tasks = {step.id: step for step in simulation.steps}, by_name(simulation.tasks)
+    by_id, view = {step.id: step for step in simulation.steps}, PlanView(style, by_name(simulation.tasks))
     for number, wave in enumerate(simulation.waves, start=1):
         at_once = min(len(wave), simulation.concurrency)
         yield ""
@@ -33,12 +33,12 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
             f", {at_once} at once" if len(wave) > 1 else ""
         )
         for step in wave:
-            yield from _step_lines(by_id[step], tasks, style)
+            yield from _step_lines(by_id[step], view)
     if simulation.fallbacks:
         yield ""
         yield f"  {style.bold('Fallbacks')}: only after a failure"
         for fallback in simulation.fallbacks:
-            yield from _fallback_lines(fallback, tasks, style)
+            yield from _fallback_lines(fallback, view)
     stuck = [step.id for step in simulation.steps if not step.wave]
     if stuck:
         yield ""
@@ -47,10 +47,11 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     yield from _sum_lines(simulation, style)
 
 
-def _step_lines(step: SimulatedStep, tasks: Tasks, style: Style) -> Iterator[str]:
+def _step_lines(step: SimulatedStep, view: PlanView) -> Iterator[str]:
+    style = view.style
     took = f"  usually {duration(step.usually_ms)}" if step.usually_ms is not None else ""
     yield f"    {step.number}. {style.bold(visible(step.description))}  {style.dim(visible(step.id) + took)}"
-    yield from action_lines(step.action, tasks, style, "normal", None, step.id)
+    yield from action_lines(step.action, view, step.id)
     waits = f"after {', '.join(step.waits_for)}" if step.waits_for else "at once"
     yield f"       Begins:     {visible(waits)}"
     yield from flow_lines(step)
@@ -65,17 +66,17 @@ def _step_lines(step: SimulatedStep, tasks: Tasks, style: Style) -> Iterator[str
         yield f"       Contract:   {paint(word)}{detail}"
         if verdict is Verdict.HELD and step.proof is not None:
             yield f"       {style.bad('Would not begin')}: the plan wants it broken first ({step.proof})"
-    if step.budget is not None:
-        yield f"       Budget:     {budget_words(step.budget)}"
-    if step.on_failure is not None:
-        yield f"       On failure: {visible(policy_words(step.on_failure))}"
+    yield from label_rows(
+        ("Budget", budget_words(step.budget) if step.budget is not None else None),
+        ("On failure", visible(policy_words(step.on_failure)) if step.on_failure is not None else None),
+    )
 
 
-def _fallback_lines(fallback: SimulatedFallback, tasks: Tasks, style: Style) -> Iterator[str]:
-    yield f"    - {style.bold(visible(fallback.description))}  {style.dim(visible(fallback.id))}"
-    yield from action_lines(fallback.action, tasks, style, "normal", None, fallback.id)
-    if fallback.used_by:
-        yield f"       Begins:     after a failure of {visible(', '.join(fallback.used_by))}"
+def _fallback_lines(fallback: SimulatedFallback, view: PlanView) -> Iterator[str]:
+    yield f"    - {view.style.bold(visible(fallback.description))}  {view.style.dim(visible(fallback.id))}"
+    yield from action_lines(fallback.action, view, fallback.id)
+    used_by = visible(", ".join(fallback.used_by))
+    yield from label_rows(("Begins", f"after a failure of {used_by}" if used_by else None))
 
 
 def _sum_lines(simulation: Simulation, style: Style) -> Iterator[str]:

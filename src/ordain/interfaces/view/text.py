@@ -108,6 +108,11 @@ def _scope_words(scope: ApprovalScope) -> str:
     return f"{scope.action_kind}{_in_pane(scope.pane_id)}{workspace}"
 
 
+def label_rows(*pairs: tuple[str, str | None], indent: int = 7, width: int = 12) -> Iterator[str]:
+    """What there is, each behind its label."""
+    return (f"{'':{indent}}{label + ':':<{width - 1}} {text}" for label, text in pairs if text)
+
+
 # --- Rows of so many columns ------------------------------------------------------------------------------------------
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -13,7 +13,7 @@ from ordain.core.plan.tool import ToolDefinition, argument_names
 from ordain.core.policy.assignment import Assignment, RosterLine
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import visible
+from ordain.interfaces.view.text import label_rows, visible
 
 
 class ParameterBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,26 +119,23 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
         yield "       It is:      a person, who is asked"
         return
     model = f", model {task.model}" if task.model is not None else ""
-    yield f"       It is:      {visible(task.runner + model)}"
-    yield f"       May use:    {visible(', '.join(task.tools) or 'no tools')}"
-    if task.unforeseen:
-        named = visible(", ".join(task.unforeseen))
-        yield f"       Unforeseen: {style.warn(f'with what it calls {named} is for the agent to decide')}"
-    if task.address:
-        key = f"; the key in {task.key_env} is sent there and nowhere else" if task.key_env else ""
-        told = f"{task.address} is told the task, what it reads and what its tools answer{key}"
-        yield f"       Told there: {visible(told)}"
-    if task.own_tools:
-        yield f"       Besides:    {style.warn('tools of its own, which only the sandbox holds to the step')}"
-    if task.network:
-        yield f"       Network:    {style.warn('in a sandbox (tier 1) too')}"
-    if task.env:
-        yield f"       Agent sees: {visible(', '.join(task.env))}"
-    if copies := [*task.files, *(["its own login"] if task.login else [])]:
-        yield f"       Has copies: {visible(', '.join(copies))}, of your home directory, in the sandbox"
-    if task.prompt:
-        whose = "the agent's own template" if task.prompt == "agent" else "the template of `[run] prompt`"
-        yield f"       Prompt:     by {whose}"
+    unforeseen = f"with what it calls {visible(', '.join(task.unforeseen))} is for the agent to decide"
+    key = f"; the key in {task.key_env} is sent there and nowhere else" if task.key_env else ""
+    told = f"{task.address} is told the task, what it reads and what its tools answer{key}"
+    own_tools = "tools of its own, which only the sandbox holds to the step"
+    copies = visible(", ".join([*task.files, *(["its own login"] if task.login else [])]))
+    whose = "the agent's own template" if task.prompt == "agent" else "the template of `[run] prompt`"
+    yield from label_rows(
+        ("It is", visible(task.runner + model)),
+        ("May use", visible(", ".join(task.tools) or "no tools")),
+        ("Unforeseen", style.warn(unforeseen) if task.unforeseen else None),
+        ("Told there", visible(told) if task.address else None),
+        ("Besides", style.warn(own_tools) if task.own_tools else None),
+        ("Network", style.warn("in a sandbox (tier 1) too") if task.network else None),
+        ("Agent sees", visible(", ".join(task.env))),
+        ("Has copies", f"{copies}, of your home directory, in the sandbox" if copies else None),
+        ("Prompt", f"by {whose}" if task.prompt else None),
+    )
 
 
 def summary_lines(tasks: Iterable[Assignment], tier: int, style: Style) -> Iterator[str]:
