@@ -25,11 +25,18 @@ from ordain.core.plan.tool import ToolSource
 from ordain.core.policy.settings import Settings
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, refuse
-from ordain.interfaces.cli.configuration import FileChange, shown_change, text_of, write_change
-from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command
+from ordain.interfaces.cli.configuration import (
+    FileChange,
+    answer_changes,
+    need_person,
+    shown_change,
+    text_of,
+    write_change,
+)
+from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook, denied_reason
 from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
-from ordain.interfaces.view.result import HookResult, InstallResult, SettingsFile
+from ordain.interfaces.view.result import HookResult
 
 SERVER = "ordain"
 """What our server is called in the settings of a host."""
@@ -70,11 +77,8 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
     root = click.get_current_context().find_root().obj
     options = Options(workspace=workspace or root, own=(SERVER, *own), state=state)
     answer = answer_hook(sys.stdin.buffer.read(STDIN_MAX + 1), options)
-    if session.json:
-        reason = denied_reason(answer)
-        session.answer(HookResult(decision="deny" if reason is not None else "none", reason=reason or ""))
-    else:
-        click.echo(answer.text, nl=False)
+    reason = denied_reason(answer)
+    session.give(answer.text, HookResult(decision="deny" if reason is not None else "none", reason=reason or ""))
     if answer.then is not None:
         answer.then()
     return FINE
@@ -103,22 +107,13 @@ def install(
     words = [f"--{place}", *(["--gateway"] if gateway else []), *(["--remove"] if remove else [])]
     pasted = f"ordain guard install {host} {shlex.join(words)}"
     if not show:
-        session.needs_person("change the settings of an agent's host", pasted)
-        if session.json:
-            detail = "Only a person at a terminal can change the settings of an agent's host."
-            hint = "What would be written is shown to everybody: --show --json."
-            problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, hints=(hint,), command=pasted)
-            session.run(session.app.refusals.record("install", pasted, session.by, [problem]))
-            session.refused([problem])
-            return WAITING
+        need_person(session, "install", "change the settings of an agent's host", pasted)
     root = Path(session.app.workspace.workspace_path)
     changes = _changes(root, place, gateway=gateway, remove=remove)
     notes = _notes(session, root, place, changes, gateway=gateway, remove=remove)
     by_hand = _by_hand(remove=remove) if gateway and place != "project" else None
     if session.json:
-        files = tuple(SettingsFile(path=str(one.path), text=one.after) for one in changes)
-        session.answer(InstallResult(files=files, notes=tuple(notes), command=by_hand), next_=[pasted])
-        return FINE
+        return answer_changes(session, changes, notes, pasted, by_hand)
     if not remove and not show and place != "managed":  # the hook names it, and refuses where it is not there
         make_state(str(root) if place == "project" else None)
     if not changes:

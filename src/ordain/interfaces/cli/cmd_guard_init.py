@@ -8,19 +8,20 @@ import click
 
 from ordain.assemble.workspace import confirm_user_rules, user_rules_confirmed, user_rules_file
 from ordain.core.text.control import CONFIGURATION_FILE
-from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.core.text.problem import Refused, refuse
 from ordain.documents.guard_rules import CannotEdit, entries_of, with_rules, without_rules
 from ordain.interfaces.cli.configuration import (
     FileChange,
+    answer_changes,
     ask_trust,
+    need_person,
     settings_template,
     shown_change,
     text_of,
     write_change,
 )
-from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command
+from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.view.problem import data_text
-from ordain.interfaces.view.result import InstallResult, SettingsFile
 from ordain.interfaces.view.text import visible
 
 RULES = "guard_rules.toml"
@@ -41,20 +42,12 @@ def init(session: Session, user: bool, remove: bool, show: bool) -> int:
     """
     pasted = " ".join(["ordain guard init", *(["--user"] if user else []), *(["--remove"] if remove else [])])
     if not show:
-        session.needs_person("change the rules of the guard", pasted)
-        if session.json:
-            detail = "Only a person at a terminal can change the rules of the guard."
-            hint = "What would be written is shown to everybody: --show --json."
-            problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, hints=(hint,), command=pasted)
-            session.run(session.app.refusals.record("guard init", pasted, session.by, [problem]))
-            session.refused([problem])
-            return WAITING
+        need_person(session, "guard init", "change the rules of the guard", pasted)
     path = _user_path() if user else Path(session.app.workspace.workspace_path) / CONFIGURATION_FILE
     change = _change(path, remove=remove, new="" if user else settings_template())
     if session.json:
-        files = (SettingsFile(path=str(change.path), text=change.after),) if change.before != change.after else ()
-        session.answer(InstallResult(files=files, notes=_notes(remove=remove, user=user), command=None), next_=[pasted])
-        return FINE
+        changes = [change] if change.before != change.after else []
+        return answer_changes(session, changes, _notes(remove=remove, user=user), pasted)
     confirmed = not user or change.after is None or user_rules_confirmed(change.after)
     if change.before == change.after and (remove or confirmed):
         session.say(["There is nothing of ours to take back." if remove else "Everything is written already."])

@@ -20,7 +20,7 @@ from ordain.documents.document import Notation
 from ordain.documents.format import changed_lines, formatted
 from ordain.documents.reading import read
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, put, write_new, write_whole
-from ordain.interfaces.cli.session import FINE, REFUSED, Session, command, in_utf8, read_document, with_params
+from ordain.interfaces.cli.session import REFUSED, Session, command, in_utf8, read_document, with_params
 from ordain.interfaces.view.report import FormResult
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
@@ -110,30 +110,14 @@ def give(session: Session, made: NewDocument, problems: Sequence[Problem], outpu
             write_new(output, [data], mode=NEW_MODE, instead="Give a new name, or --force to replace it.")
         made = replace(made, written=output)
     named = [replace(one, where=replace(one.where or Place(), file=output or "the document")) for one in problems]
-    following = _following(output, problems)
-    if session.json:
-        session.answer(made, problems=named, next_=following)
-        return FINE
     session.notices(named)
     if output is None:
-        click.echo(made.text, nl=False)
-    else:
-        session.say(
-            [visible(f"Wrote {output}: {_counted(made.steps)}, from {', '.join(made.sources)}. Next: {following[0]}")]
-        )
-    return FINE
-
-
-def _counted(steps: int) -> str:
-    return f"{steps} step{'' if steps == 1 else 's'}"
-
-
-def _following(output: str | None, problems: Sequence[Problem]) -> list[str]:
-    if output is None:
-        return []
-    named = shlex.quote(output)
+        return session.give(made.text, made, problems=named)
     verb = "lint" if any(one.severity is Severity.ERROR for one in problems) else "run"
-    return [f"ordain {verb} {named}"]
+    following = f"ordain {verb} {shlex.quote(output)}"
+    steps = f"{made.steps} step{'' if made.steps == 1 else 's'}"
+    wrote = visible(f"Wrote {output}: {steps}, from {', '.join(made.sources)}. Next: {following}")
+    return session.show(made, [wrote], problems=named, next_=[following])
 
 
 _LINES_SHOWN = 10
@@ -169,19 +153,13 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
         command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
         session.refused([Problem(code="E_DOC_FORM", detail=detail, command=command_line)], result)
         return REFUSED
-    if session.json:
-        if not (in_place or check):
-            result = replace(result, text=made)
-        in_form = not lines or in_place or document == "-"
-        following = [] if in_form else [f"ordain fmt -i {shlex.quote(document)}"]
-        session.answer(result, problems=source.problems, next_=following)
-    else:
-        session.notices(source.problems)
-        if in_place or check:
-            session.say([f"{name}: {_told(lines, 'changed')}"])
-        else:
-            click.echo(made, nl=False)
-    return FINE
+    in_form = not lines or in_place or document == "-"
+    following = [] if in_form else [f"ordain fmt -i {shlex.quote(document)}"]
+    session.notices(source.problems)
+    if in_place or check:
+        told = [f"{name}: {_told(lines, 'changed')}"]
+        return session.show(result, told, problems=source.problems, next_=following)
+    return session.give(made, replace(result, text=made), problems=source.problems, next_=following)
 
 
 def _told(lines: tuple[int, ...], verb: str) -> str:

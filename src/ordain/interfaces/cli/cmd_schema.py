@@ -19,7 +19,7 @@ from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import closest, refuse
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from ordain.interfaces.cli.completion import SCRIPTS, WHERE
-from ordain.interfaces.cli.session import FINE, Session, command
+from ordain.interfaces.cli.session import Session, command
 from ordain.interfaces.robot.schema import (
     DRAFT,
     RESULTS,
@@ -73,11 +73,7 @@ def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
         hints = closest(name, makers)
         raise refuse("E_SCHEMA_UNKNOWN", f"There is no schema {name}.", *hints, command="ordain schema --list")
     made = makers[name]()
-    if session.json:
-        session.answer(made)
-    else:
-        click.echo(json.dumps(made, ensure_ascii=False, indent=2))
-    return FINE
+    return session.give(f"{json.dumps(made, ensure_ascii=False, indent=2)}\n", made)
 
 
 def plan_schema() -> dict[str, Any]:
@@ -153,10 +149,6 @@ def completion(session: Session, shell: str) -> int:
 
     Example: ordain completion bash
     """
-    if session.json:
-        session.answer(CompletionResult(shell=shell, script=SCRIPTS[shell]))
-        return FINE
-    if sys.stdout.isatty():  # who only looks is told where it goes
+    if sys.stdout.isatty() and not session.json:  # who only looks is told where it goes
         click.echo(f"# Put this line into {WHERE[shell]}", err=True)
-    click.echo(SCRIPTS[shell], nl=False)
-    return FINE
+    return session.give(SCRIPTS[shell], CompletionResult(shell=shell, script=SCRIPTS[shell]))

@@ -11,8 +11,8 @@ import click
 from ordain.core.approval.diff.difference import Side
 from ordain.core.plan.canonical import short_id
 from ordain.core.policy.agent import AgentChoice
-from ordain.core.report.report import KeptOutput, Review, RunReport
-from ordain.core.report.transcript import transcript_text
+from ordain.core.report.report import KeptOutput, Review, RunReport, ToldPrompt
+from ordain.core.report.transcript import Transcript, transcript_text
 from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole
 from ordain.interfaces.cli.session import FINE, Session, command, is_document, is_there, read_document, with_params
@@ -135,25 +135,25 @@ def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], ste
         review = _review(session, what, params)
         found, notices = session.run(session.app.plans.prompt_of(review.plan, step)), review.notices
         words = f"What {found.agent or 'nobody yet'} would be told now; what is read may be other by then:"
-    if session.json:
-        session.answer(found, problems=notices, next_=[f"ordain show {found.run_id}"] if found.run_id else ())
-        return FINE
-    # To standard error, so that what is printed is the prompt and nothing else.
-    click.echo(visible(words), err=True)
-    for missing in found.missing:
-        click.echo(visible(f"Not there, so that no agent would be started: {missing}."), err=True)
-    session.say_output(session.output_texts([found.prompt.encode("utf-8", "replace")], whole=True))
-    return FINE
+    missing = [f"Not there, so that no agent would be started: {one}." for one in found.missing]
+    return _show_text(session, found, [words, *missing], found.prompt, notices)
 
 
 def _show_transcript(session: Session, run: str, step: str, attempt: int | None) -> int:
     found = session.app.runs.transcript(run, step, attempt)
-    if session.json:
-        session.answer(found, next_=[f"ordain show {found.run_id}"])
-        return FINE
     words = f"What was said with {found.model} at {found.address} in attempt {found.attempt}; none of it is evidence:"
-    click.echo(visible(words), err=True)
-    session.say_output(session.output_texts([transcript_text(found).encode("utf-8", "replace")], whole=True))
+    return _show_text(session, found, [words], transcript_text(found))
+
+
+def _show_text(
+    session: Session, found: ToldPrompt | Transcript, about: list[str], text: str, notices: Sequence[Problem] = ()
+) -> int:
+    if session.json:
+        session.answer(found, problems=notices, next_=[f"ordain show {found.run_id}"] if found.run_id else ())
+        return FINE
+    for line in about:  # to standard error, so that what is printed is the text and nothing else
+        click.echo(visible(line), err=True)
+    session.say_output(session.output_texts([text.encode("utf-8", "replace")], whole=True))
     return FINE
 
 
@@ -195,12 +195,8 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         agents = {task.step: task.agent for task in review.tasks}
         following = _after_review(review, what, params)
     if output == "-":
-        picture = picture_result(plan, run, mermaid=mermaid_text(plan, run))
-        if session.json:
-            session.answer(picture, problems=notices, next_=following)
-        else:
-            click.echo(picture.mermaid, nl=False)
-        return FINE
+        text = mermaid_text(plan, run)
+        return session.give(text, picture_result(plan, run, mermaid=text), problems=notices, next_=following)
     lines = picture_lines(plan, run, session.style, agents)
     if output is not None:
         if is_there(what) and is_there(output) and Path(output).samefile(what):

@@ -25,7 +25,7 @@ from ordain.documents.settings_in_force import user_key_names
 from ordain.documents.skill import is_skill, skill_text
 from ordain.interfaces.cli.configuration import settings_template
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
-from ordain.interfaces.cli.session import FINE, Session, command, in_utf8
+from ordain.interfaces.cli.session import Session, command, in_utf8
 from ordain.interfaces.view.problem import glossary_entry, glossary_words, page_result, plain_text, problem_pages
 from ordain.interfaces.view.result import (
     ConfigResult,
@@ -195,13 +195,8 @@ def skill(session: Session, output: str | None) -> int:
             write_whole(output, text.encode())
         else:
             write_new(output, [text.encode()], mode=NEW_MODE)
-    if session.json:
-        session.answer(SkillResult(text=text, version=__version__, written=output))
-    elif output is not None:
-        session.say([f"Wrote {output}."])
-    else:
-        click.echo(text, nl=False)
-    return FINE
+    result = SkillResult(text=text, version=__version__, written=output)
+    return session.show(result, [f"Wrote {output}."]) if output is not None else session.give(text, result)
 
 
 NEWEST = 20

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import NamedTuple
@@ -16,12 +17,13 @@ from ordain.assemble.workspace import make_state
 from ordain.core.lint.settings import remarks
 from ordain.core.policy.settings import SECRET_NAMES, Settings
 from ordain.core.text.control import CONFIGURATION_FILE
-from ordain.core.text.problem import refuse
+from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.settings import read_settings
 from ordain.interfaces.cli.decision import credential, signer_named
 from ordain.interfaces.cli.output_file import make_parents, write_whole
 from ordain.interfaces.cli.session import FINE, REFUSED, Session
 from ordain.interfaces.view.problem import data_text
+from ordain.interfaces.view.result import InstallResult, SettingsFile
 from ordain.interfaces.view.text import visible
 
 
@@ -78,6 +80,26 @@ class FileChange(NamedTuple):
     path: Path
     before: str | None
     after: str | None
+
+
+def need_person(session: Session, verb: str, purpose: str, pasted: str) -> None:
+    """Refuse, and record, that somebody else than a person at a terminal would change files of settings."""
+    session.needs_person(purpose, pasted)
+    if session.json:
+        detail = f"Only a person at a terminal can {purpose}."
+        hint = "What would be written is shown to everybody: --show --json."
+        problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, hints=(hint,), command=pasted)
+        session.run(session.app.refusals.record(verb, pasted, session.by, [problem]))
+        raise Refused([problem])
+
+
+def answer_changes(
+    session: Session, changes: Sequence[FileChange], notes: Sequence[str], pasted: str, command: str | None = None
+) -> int:
+    """Tell a robot what would be written, and nothing was."""
+    files = tuple(SettingsFile(path=str(one.path), text=one.after) for one in changes)
+    session.answer(InstallResult(files=files, notes=tuple(notes), command=command), next_=[pasted])
+    return FINE
 
 
 def shown_change(change: FileChange) -> list[str]:

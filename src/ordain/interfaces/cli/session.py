@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -194,6 +194,14 @@ class Session(Terminal):
             self.say(lines, exactly=exactly)
         return FINE
 
+    def give(self, text: str, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> int:
+        """A text as it is, which programs read too, or `data` as the one JSON document."""
+        if self.json:
+            self.answer(data, problems=problems, next_=next_)
+        else:
+            click.echo(text, nl=False)
+        return FINE
+
     def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
         """The one JSON document of a verb that went well."""
         self._write(data, problems, None, next_)
@@ -220,15 +228,11 @@ class Session(Terminal):
     def needs_person(self, verb: str, command_line: str) -> None:
         """Refuse to ask where nobody can answer: no prompt without a terminal."""
         if not self.json and not self.terminal:
-            problem = Problem(
-                code="E_APPROVAL_CHANNEL",
-                detail=f"Only a person at a terminal can {verb}, and this is not one.",
-                command=command_line,
-            )
+            detail = f"Only a person at a terminal can {verb}, and this is not one."
+            problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, command=command_line)
             with contextlib.suppress(Refused):  # whether it can be recorded or not, the answer is no
                 self.run(self.app.refusals.record(verb, command_line, self.by, [problem]))
-            self.refused([problem])
-            leave(WAITING)
+            raise Refused([problem])
 
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         if self.toon and error is None:
@@ -266,10 +270,6 @@ def _the_one(ref: str, verb: str, named: Sequence[tuple[str, str]]) -> str:
     raise refuse("E_PLAN_AMBIGUOUS", detail, *commands, *more)
 
 
-def leave(status: int) -> NoReturn:
-    raise SystemExit(status)
-
-
 def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
     """A click command whose body gets a Session and returns an exit status; refusals and bugs are handled here."""
 
@@ -284,7 +284,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
             if as_toon and name not in robot.TABLES:
                 raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(robot.TABLES)}.")
             session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon)
-            leave(_guarded(session, body, *args, **options))
+            raise SystemExit(_guarded(session, body, *args, **options))
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
         forms = click.Choice(["text", "json", "toon"])
