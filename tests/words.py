@@ -215,7 +215,7 @@ _HOMES: dict[str, str] = {
     "ordain.engine.verify": "ask contract_command judge judge_answer",
     "ordain.interfaces.background": "BackgroundProcess",
     "ordain.interfaces.cli.cmd_robot": "verbs_in",
-    "ordain.interfaces.cli.completion": "SCRIPTS TAKES",
+    "ordain.interfaces.cli.completion": "SHELLS TAKES",
     "ordain.interfaces.cli.configuration": "settings_template",
     "ordain.interfaces.cli.execution": "carry_out",
     "ordain.interfaces.cli.live": "LiveView Region",

@@ -14,7 +14,7 @@ import pytest
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
 from tests.patience import PATIENCE_S
-from tests.words import FINE, REFUSED, SCRIPTS, SYNONYMS, TAKES, glossary, glossary_entry, main, plain_text
+from tests.words import FINE, REFUSED, SHELLS, SYNONYMS, TAKES, data_text, glossary, glossary_entry, main, plain_text
 
 
 def completed(*words: str, cwd: Path, env: dict[str, str] | None = None) -> list[str]:
@@ -118,7 +118,8 @@ def test_where_several_things_can_be_meant_their_commands_are_listed(workspace: 
 
 
 def test_json_completion(workspace: Workspace) -> None:
-    for shell, script in SCRIPTS.items():
+    for shell in SHELLS:
+        script = data_text(f"completion/{shell}")
         assert answered(workspace.ordain("completion", shell, "--json")) == {"shell": shell, "script": script}
         assert workspace.ordain("completion", shell).out == script
     assert workspace.ordain("completion", "tcsh").status == REFUSED
@@ -133,7 +134,7 @@ def test_a_shell_is_offered_commands_options_and_words(workspace: Workspace) -> 
     assert completed("lint", "--st", cwd=at) == ["--strict"]
     assert completed("guard", "report", "--js", cwd=at) == ["--json"]
     assert completed("explain", "E_CONTRACT_VAC", cwd=at) == ["E_CONTRACT_VACUOUS"]
-    assert completed("completion", "", cwd=at) == list(SCRIPTS)
+    assert completed("completion", "", cwd=at) == list(SHELLS)
 
 
 def test_a_shell_is_offered_documents_plans_runs_and_steps(workspace: Workspace) -> None:
@@ -193,7 +194,7 @@ def test_completing_loads_neither_the_engine_nor_the_verbs(modules: str) -> None
 def test_bash_completes_a_plan(workspace: Workspace) -> None:
     short = workspace.prepared("small.plan.md")
     program = (
-        f'ordain() {{ "{sys.executable}" -m ordain "$@"; }}\n{SCRIPTS["bash"]}\n'
+        f'ordain() {{ "{sys.executable}" -m ordain "$@"; }}\n{data_text("completion/bash")}\n'
         f"COMP_WORDS=(ordain approve {short[:3]}) COMP_CWORD=2\n_ordain\n"
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )

@@ -18,7 +18,7 @@ from ordain.core.plan.model import PLAN_VERSION, Plan
 from ordain.core.text.limit import STEPS_MAX
 from ordain.core.text.problem import closest, refuse
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
-from ordain.interfaces.cli.completion import SCRIPTS, WHERE
+from ordain.interfaces.cli.completion import SHELLS
 from ordain.interfaces.cli.session import Session, command
 from ordain.interfaces.robot.schema import (
     DRAFT,
@@ -29,29 +29,8 @@ from ordain.interfaces.robot.schema import (
     schema_name,
     tidy,
 )
+from ordain.interfaces.view.problem import data_text
 from ordain.interfaces.view.result import CompletionResult, SchemaNames
-
-_ONE_LINE = {"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"}
-_ID = {"type": "string", "pattern": "^(?!(?:-?[0-9]+|none)$)[A-Za-z0-9_-]{1,64}$"}
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_NOTE = {
-    "type": "object",
-    "properties": {"heading": {"type": "string"}, "text": {"type": "string"}},
-    "additionalProperties": False,
-}
-_BESIDE: dict[str, Any] = {
-    "notes": {
-        "description": "Text for readers: headings with their texts, or a list of texts.",
-        "anyOf": [
-            {"type": "object", "additionalProperties": {"type": "string"}},
-            {"type": "array", "items": {"anyOf": [{"type": "string"}, _NOTE]}},
-        ],
-    },
-    "risks": {"description": "Kept as a note.", "anyOf": [{"type": "string"}, _TEXTS]},
-    "plan_id": {"description": "An id from elsewhere; kept beside the plan, proves nothing."},
-    "step_id": {"description": "An id from elsewhere; another name of the step in `step_completed`."},
-    "step_number": {"description": "1, 2, 3 … in order.", "type": "integer", "minimum": 1},
-}
 
 
 @command()
@@ -80,54 +59,25 @@ def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a plan document in JSON or YAML."""
     made = msgspec.json.schema(Plan)
     definitions: dict[str, Any] = {name: tidy(schema) for name, schema in made["$defs"].items()}
-    _plan(definitions["Plan"])
-    _step(definitions["Step"])
-    definitions["Fallback"]["properties"]["steps"]["items"] = {"anyOf": [_ID, {"$ref": "#/$defs/Step"}]}
-    definitions["ValidateApproval"]["properties"]["approval_code"] = {
-        "description": "Ignored with a warning: a code in a plan is a leak.",
-        "deprecated": True,
-    }
-    for definition in definitions.values():
-        _null_is_absent(definition)
-    return {
-        "$schema": DRAFT,
-        "title": f"Ordain plan, version {PLAN_VERSION}",
-        "$ref": "#/$defs/Plan",
-        "$defs": definitions,
-    }
-
-
-def _plan(plan: dict[str, Any]) -> None:
+    changed = json.loads(data_text("plan_schema.json"))
+    beside = changed.pop("beside")
+    for name, fields in changed.items():
+        definitions[name]["properties"] |= fields
+    plan, step = definitions["Plan"], definitions["Step"]
+    plan["required"], step["required"] = ["title", "steps"], []
+    step["anyOf"] = [{"required": ["action"]}, {"required": ["include"]}]
     fields = plan["properties"]
-    plan["required"] = ["title", "steps"]
     fields["plan_version"] = {"type": "integer", "minimum": 1, "maximum": PLAN_VERSION, "default": PLAN_VERSION}
-    fields["title"] = _ONE_LINE
     fields["steps"] |= {"minItems": 1, "maxItems": STEPS_MAX}
     fields["fallbacks"] |= {"maxItems": STEPS_MAX}
-    fields |= {name: _beside(name) for name in RECORD_FIELDS}
-
-
-def _step(step: dict[str, Any]) -> None:
-    fields = step["properties"]
-    step["required"] = []
-    step["anyOf"] = [{"required": ["action"]}, {"required": ["include"]}]
-    fields["include"] = {
-        "description": "A document of the workspace whose plan the step carries out.",
-        "type": "string",
-    }
-    fields["id"] = _ID | {"description": "Absent, it is the slug of the description."}
-    fields["description"] = _ONE_LINE | {"description": "Absent, it is the command's first line, or the id."}
-    fields["needs"] = {
-        "description": "Ids or numbers of steps; absent, it is the step before; empty, there are none.",
-        "type": "array",
-        "items": {"anyOf": [_ID, {"type": "integer", "minimum": 1}]},
-    }
-    fields |= {name: _beside(name) for name in STEP_RECORD_FIELDS}
-    fields["notes"] = {"description": "Text for readers."}
-
-
-def _beside(name: str) -> dict[str, Any]:
-    return dict(_BESIDE.get(name, {"description": "Kept beside the plan, outside its digest."}))
+    kept = {"description": "Kept beside the plan, outside its digest."}
+    fields |= {name: dict(beside.get(name, kept)) for name in RECORD_FIELDS}
+    step["properties"] |= {name: dict(beside.get(name, kept)) for name in STEP_RECORD_FIELDS}
+    step["properties"]["notes"] = {"description": "Text for readers."}
+    for definition in definitions.values():
+        _null_is_absent(definition)
+    title = f"Ordain plan, version {PLAN_VERSION}"
+    return {"$schema": DRAFT, "title": title, "$ref": "#/$defs/Plan", "$defs": definitions}
 
 
 def _null_is_absent(definition: dict[str, Any]) -> None:
@@ -142,13 +92,22 @@ def _null_is_absent(definition: dict[str, Any]) -> None:
             fields[name] = about | {"anyOf": [rest, {"type": "null"}]}
 
 
+_WHERE = {
+    "bash": "~/.bashrc: source <(ordain completion bash)",
+    "zsh": "~/.zshrc, after compinit: source <(ordain completion zsh)",
+    "fish": "~/.config/fish/config.fish: ordain completion fish | source",
+}
+"""By shell: the file, and the line that makes the shell read it."""
+
+
 @command()
-@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+@click.argument("shell", type=click.Choice(SHELLS))
 def completion(session: Session, shell: str) -> int:
     """Print what a shell reads to complete commands, options, documents, plans, runs and steps.
 
     Example: ordain completion bash
     """
+    script = data_text(f"completion/{shell}")
     if sys.stdout.isatty() and not session.json:  # who only looks is told where it goes
-        click.echo(f"# Put this line into {WHERE[shell]}", err=True)
-    return session.give(SCRIPTS[shell], CompletionResult(shell=shell, script=SCRIPTS[shell]))
+        click.echo(f"# Put this line into {_WHERE[shell]}", err=True)
+    return session.give(script, CompletionResult(shell=shell, script=script))

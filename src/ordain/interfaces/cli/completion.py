@@ -27,6 +27,8 @@ TAKES = {
     **dict.fromkeys(("answer",), ("item",)),
 }
 """By command: what its words name."""
+SHELLS = ("bash", "zsh", "fish")
+"""What `data/completion` has a script for, which asks `ordain __complete`."""
 _ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
 _WORKSPACE = ("-C", "--workspace")
 
@@ -65,7 +67,7 @@ def _offers(words: Sequence[str]) -> Iterator[str]:
         elif isinstance(command, click.Group):
             yield from command.list_commands(context)
         elif name == "completion":
-            yield from SCRIPTS
+            yield from SHELLS
         elif name == "explain":
             from ordain.interfaces.view.problem import glossary_words, problem_pages
 
@@ -104,33 +106,3 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     for option in command.get_params(context):
         if isinstance(option, click.Option) and not option.hidden:
             yield from (name for name in option.opts if name.startswith("--"))
-
-
-_BASH = """\
-_ordain() {
-    local IFS=$'\\n'
-    COMPREPLY=($(ordain __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    case "${COMPREPLY[0]}" in */) [ ${#COMPREPLY[@]} = 1 ] && compopt -o nospace ;; esac
-}
-complete -o default -F _ordain ordain
-"""
-_ZSH = """\
-#compdef ordain
-_ordain() {
-    local -a found
-    found=("${(@f)$(ordain __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "${found[1]}" ]]; then compadd -S '' -- "${(@M)found:#*/}"; compadd -- "${(@)found:#*/}"; else _files; fi
-}
-compdef _ordain ordain
-"""
-_FISH = """\
-complete -c ordain -a '(ordain __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
-"""
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-"""By shell: what it reads so that it asks `ordain __complete`."""
-WHERE = {
-    "bash": "~/.bashrc: source <(ordain completion bash)",
-    "zsh": "~/.zshrc, after compinit: source <(ordain completion zsh)",
-    "fish": "~/.config/fish/config.fish: ordain completion fish | source",
-}
-"""By shell: the file, and the line that makes the shell read it."""
