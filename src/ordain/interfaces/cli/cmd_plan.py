@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -16,11 +17,10 @@ from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.cli.session import REFUSED, WAITING, Session, command, document_name, in_utf8
 from ordain.interfaces.view.planned import PlanningProgress, planned_lines, planned_result
-from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.preview import prepared_lines
 from ordain.interfaces.view.text import visible
 from ordain.planner.brief import Answered
-from ordain.planner.loop import DraftEnd
+from ordain.planner.loop import DraftEnd, PlannerNews
 from ordain.planner.outcome import Planned, PlanRequest, notices_of, problems_of
 from ordain.planner.planner import Planner
 from ordain.planner.replan import Replanner, ReplanRequest
@@ -66,13 +66,10 @@ def plan(
 
     Example: ordain plan "Raise the version to 1.2.0 and build the archive" --budget '200k tokens'
     """
+    given = tuple(Answered(question=question, answer=answer) for question, answer in answers)
+    named = session.plan_named(revise) if revise is not None else None
     request = PlanRequest(
-        goal=goal,
-        constraints=constraints,
-        budget=budget,
-        revise=session.plan_named(revise) if revise is not None else None,
-        answers=tuple(Answered(question=question, answer=answer) for question, answer in answers),
-        unenforced=unenforced,
+        goal=goal, constraints=constraints, budget=budget, revise=named, answers=given, unenforced=unenforced
     )
     own = _refuse_taken(session, output, request.revise) if output is not None else False
     planner = Planner(session.app)
@@ -102,13 +99,8 @@ def _proposed(session: Session, planner: Planner, planned: Planned, output: str 
 def _drafted(session: Session, planner: Planner, request: PlanRequest) -> Planned:
     """What the planner came to, once a person at the terminal has answered what it asked."""
     while True:
-        progress = PlanningProgress(_shown, session.clean) if not session.json else None
-        work = planner.draft(request, session.by, tell=progress.tell if progress else lambda news: None)
-        try:
-            planned = session.run(work)
-        finally:
-            if progress is not None:
-                progress.end()
+        with _progress(session) as tell:
+            planned = session.run(planner.draft(request, session.by, tell=tell))
         if planned.drafted.end is not DraftEnd.QUESTIONS or session.json or not session.terminal:
             return planned
         answers = []
@@ -120,9 +112,19 @@ def _drafted(session: Session, planner: Planner, request: PlanRequest) -> Planne
         request = msgspec.structs.replace(request, answers=(*request.answers, *answers), used=planned.usage)
 
 
-def _shown(line: str) -> None:
-    with contextlib.suppress(OSError):  # nobody may be left to read it
-        click.echo(line, err=True)
+@contextlib.contextmanager
+def _progress(session: Session) -> Iterator[Callable[[PlannerNews], None]]:
+    """What shows a person how far the planner is."""
+
+    def shown(line: str) -> None:
+        with contextlib.suppress(OSError):  # nobody may be left to read it
+            click.echo(line, err=True)
+
+    progress = PlanningProgress(shown, session.clean)
+    try:
+        yield progress.tell if not session.json else lambda news: None
+    finally:
+        progress.end()
 
 
 def _refuse_taken(session: Session, output: str, revise: str | None) -> bool:
@@ -162,19 +164,14 @@ def _kept(session: Session, planner: Planner, planned: Planned, output: str | No
 def _show(session: Session, planned: Planned, document: str | None) -> int:
     prepared = planned.prepared
     assert prepared is not None
-    following = prepared.approval_command or prepared.commit_command
+    following = [prepared.approval_command or prepared.commit_command]
     where = f" The document is {document}." if document is not None else ""
-    lines = (
-        *review_lines(prepared.review, session.style),
-        "",
-        *planned_lines(planned),
-        f"Stored as {prepared.lineage}, good until {instant(prepared.expires_at)}.{where} Next:",
-        f"  → {session.style.bold(following)}",
-    )
+    lines = prepared_lines(prepared, session.style, planned_lines(planned), where)
     notices = (*prepared.review.notices, *notices_of(planned))
     session.notices(notices_of(planned))
-    result = planned_result(planned, document=document)
-    return session.show(result, lines, problems=notices, next_=[following], exactly=True)
+    return session.show(
+        planned_result(planned, document=document), lines, problems=notices, next_=following, exactly=True
+    )
 
 
 @command()
@@ -200,23 +197,12 @@ def replan(
     """
     runs = session.app.runs
     run_id = what if what is not None and names_run(what) else runs.newest_run(what) if what else runs.stuck_run()
+    about = StepId(step) if step is not None else None
     request = ReplanRequest(
-        run=run_id,
-        step=StepId(step) if step is not None else None,
-        reason=reason,
-        recover=recover,
-        budget=budget,
-        unenforced=unenforced,
+        run=run_id, step=about, reason=reason, recover=recover, budget=budget, unenforced=unenforced
     )
-    progress = PlanningProgress(_shown, session.clean) if not session.json else None
-    work = Replanner(session.app).replan(
-        request, session.by, tell=progress.tell if progress is not None else lambda news: None
-    )
-    try:
-        planned = session.run(work)
-    finally:
-        if progress is not None:
-            progress.end()
+    with _progress(session) as tell:
+        planned = session.run(Replanner(session.app).replan(request, session.by, tell=tell))
     if planned.prepared is not None:
         return _show(session, planned, None)
     session.refused(problems_of(planned), planned_result(planned, document=None))

@@ -18,11 +18,11 @@ from ordain.core.report.report import InboxItem, PlanStanding, Prepared
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.cli.session import Session, command, in_utf8, read_to_store, with_params
 from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere
-from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.preview import prepared_lines
 from ordain.interfaces.view.question import context_lines, seen_lines
 from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
 from ordain.interfaces.view.risk import risk_lines
-from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, note_lines, run_lines
+from ordain.interfaces.view.run import awaited_lines, inbox_lines, list_lines, note_lines, run_lines
 from ordain.records.records import names_run
 
 NEWEST = 30
@@ -144,15 +144,9 @@ def revise(session: Session, plan: str, document: str | None, reason: str, param
 
 
 def _show_prepared(session: Session, prepared: Prepared) -> int:
-    following = prepared.approval_command or prepared.commit_command
-    lines = (
-        *review_lines(prepared.review, session.style),
-        "",
-        f"Stored as {prepared.lineage}, good until {instant(prepared.expires_at)}. Next:",
-        f"  → {session.style.bold(following)}",
-    )
-    notices = prepared.review.notices
-    return session.show(prepared_result(prepared), lines, problems=notices, next_=[following], exactly=True)
+    result, lines = prepared_result(prepared), prepared_lines(prepared, session.style)
+    following = [prepared.approval_command or prepared.commit_command]
+    return session.show(result, lines, problems=prepared.review.notices, next_=following, exactly=True)
 
 
 @command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from ordain.core.plan.words import read_failure, write_budget, write_duration, w
 from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.file_diff import is_whole
-from ordain.core.report.report import Review, StepReport
+from ordain.core.report.report import Prepared, Review, StepReport
 from ordain.core.report.simulation import SimulatedStep
 from ordain.core.run.step_event import StepState
 from ordain.core.text.confusable import ascii_hosts
@@ -105,6 +105,15 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     if review.notices:
         yield ""
         yield from (f"  {line}" for line in problem_lines(review.notices, style))
+
+
+def prepared_lines(prepared: Prepared, style: Style, said: Iterable[str] = (), where: str = "") -> Iterator[str]:
+    """A plan that was stored, what is said beside it, and the command that comes next."""
+    yield from review_lines(prepared.review, style)
+    yield ""
+    yield from said
+    yield f"Stored as {prepared.lineage}, good until {instant(prepared.expires_at)}.{where} Next:"
+    yield f"  → {style.bold(prepared.approval_command or prepared.commit_command)}"
 
 
 def _history_lines(review: Review, style: Style) -> Iterator[str]:
