@@ -1,5 +1,4 @@
-"""The commands about the hosts of agents that we did not write: guard hook, guard install, and what a person is told
-before the settings of such a host are changed."""
+"""The commands about the hosts of other agents: guard hook, guard install, and what is told before settings change."""
 
 from __future__ import annotations
 

@@ -199,8 +199,7 @@ def _want_library() -> None:
 
 
 def _end_on_signals() -> None:
-    """A thread that waits for input cannot be ended, so the process is. Runs have processes of their own, and what was
-    recorded is on disk."""
+    """Nothing ends a thread that waits for input, so the process is ended; what was recorded is on disk."""
     for number in ends_us():
         signal.signal(number, lambda *_: os._exit(INTERRUPTED))
 

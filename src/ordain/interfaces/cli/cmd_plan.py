@@ -128,8 +128,7 @@ def _progress(session: Session) -> Iterator[Callable[[PlannerNews], None]]:
 
 
 def _refuse_taken(session: Session, output: str, revise: str | None) -> bool:
-    """Raise Refused where a document could not be written to this place, before anything is spent; whether the revised
-    plan's own document is there."""
+    """Refuse a place that takes no document before anything is spent; whether the revised plan's own is there."""
     if not Path(output).exists() and not Path(output).is_symlink():
         above = next((one for one in Path(output).absolute().parents if one.exists()), Path("/"))
         if not above.is_dir() or not os.access(above, os.W_OK):

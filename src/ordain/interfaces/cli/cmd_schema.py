@@ -1,8 +1,4 @@
-"""The commands that print what other programs read: JSON Schemas, also of plans, and what completes our words.
-
-The schema of plans is made from the model itself and adjusted to what a document may leave out or say beside the plan,
-so that a field added to the model is in it. It tells the form only; `ordain lint` tells everything.
-"""
+"""The commands that print what other programs read: JSON Schemas, and what completes our words."""
 
 from __future__ import annotations
 

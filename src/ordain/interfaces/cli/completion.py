@@ -1,7 +1,6 @@
 """What a shell offers for the word that is being typed: commands, options, documents, plans, runs and steps.
 
-It opens no workspace and makes nothing, and it believes nothing of what it shows. Modules of commands are loaded only
-for options and for subcommands, since that takes longer than everything else together.
+It opens no workspace, and loads modules of commands only for options and subcommands, since that takes longest.
 """
 
 from __future__ import annotations

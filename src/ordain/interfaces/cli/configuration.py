@@ -1,5 +1,4 @@
-"""Settings at a terminal: the template of ordain.toml, the question whether it may count, and changes of files that a
-person lets be made."""
+"""Settings at a terminal: the template of ordain.toml, the question whether it may count, and changes of files."""
 
 from __future__ import annotations
 

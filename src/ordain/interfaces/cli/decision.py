@@ -52,9 +52,8 @@ def decide(
     name: str | None = None,
     unseen: bool = False,
 ) -> tuple[RunReport, str] | None:
-    """Show a question, ask for the answer where none is given, and record it; the run as it stands then, and the word
-    of the choice. None where nothing was answered. Raises EndOfInput where nobody types anything any more. An answer
-    to a question that may be `unseen`, for it is not the first one about its step, is typed once more."""
+    """Show a question, ask for an answer that is not given, and record it; the run then, and the word of the choice.
+    None where nothing was answered. An answer to an `unseen` question, no step's first one, is typed once more."""
     asked = session.app.answers.asked(item)
     session.say(context_lines(asked.question, session.app.workspace.now(), session.style))
     prompted = given is None
@@ -80,8 +79,7 @@ def decide(
 
 
 def _typed(session: Session, question: Question) -> str:
-    """What a person types: a word or, where no answer could be meant by it, the number of one. Empty where they leave
-    it open."""
+    """What a person types, a word or the number of a choice; empty where they leave it open."""
     numbers = _numbered(question)
     for number, choice in enumerate(question.choices, start=1):
         session.say(choice_lines(choice, number if numbers else None, session.width, session.style))
@@ -113,9 +111,8 @@ def _said(session: Session, question: Question, word: str) -> str:
 
 
 def answer_here(session: Session, report: RunReport, left: set[str]) -> RunReport | None:
-    """Ask the person who carries out a run in the foreground everything that it waits for, one question after the
-    other; the run as it stands then. None where nothing was answered. `left` names what they have left open, which is
-    not asked twice."""
+    """Ask the person at the terminal all that a run waits for, but what they have `left` open; the run then, None where
+    nothing was answered."""
     if session.json or not session.terminal or report.status != "waiting":
         return None
     now: RunReport | None = None
@@ -158,9 +155,8 @@ def _asked_again(session: Session, question: Question) -> tuple[RunReport, str] 
 def ask_approval(
     session: Session, review: Review, name: str | None, *, sign: bool = False, start: bool = False
 ) -> tuple[Review, Credential | None] | None:
-    """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand. The review with
-    the digest of what was shown, and what signs the approval, if it must or should be; None where nobody said yes.
-    Raises Refused where a yes could not count, before anybody reads."""
+    """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand. What was shown
+    and what signs, or None where nobody said yes. Raises Refused where a yes could not count, before anybody reads."""
     signer = signer_named(session, name) if sign or name is not None or review.signature_required else None
     session.run(session.app.approvals.check_approvable(review.plan_id, session.by, signer))
     if start:

@@ -1,5 +1,4 @@
-"""Carrying out a run: in the foreground with progress, the report and the exit status at its end, or in a process that
-outlives this one."""
+"""Carrying out a run: in the foreground, with the report at its end, or in a process that outlives this one."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def resumed(session: Session, run_id: str, *, no_waiting: bool = False, **how: b
 def carry_out(
     session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = (), *, commits: bool = False
 ) -> int:
-    """Do a run's work, watch it, ask at a terminal everything it waits for, report, and turn how it ended into an exit
-    status."""
+    """Do a run's work, show it, ask at a terminal all that it waits for, and report; the exit status."""
     report = _watched(session, work)
     if commits and session.app.runs.started != report.run_id:
         earlier = earlier_run(report)
@@ -73,8 +71,7 @@ def carry_out(
 
 
 def _approved_here(session: Session, report: RunReport) -> int | None:
-    """Where a planner proposes how a run goes on that waits: ask the person who sits here; the exit status of what went
-    on after a yes. None where there is no such proposal, or they said no: then the run asks as ever."""
+    """Ask the person at the terminal about a planner's proposal to go on with a run; the exit status after a yes."""
     if session.json or not session.terminal or report.status != "waiting":
         return None
     line = session.app.plans.plan_line(report.plan_id)
@@ -128,8 +125,7 @@ _STATUS = {
 
 
 def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:
-    """Progress, to stderr or, `as_result`, to stdout: on a terminal how the run stands, elsewhere one line a change;
-    with `events`, for robots, what is told itself to stdout."""
+    """Progress, to stderr or, `as_result`, to stdout; with `events`, for robots, what is told itself."""
     session.app.runs.tell = lambda words: session.tell(f"  {session.clean(words)}")
     stream, style = (sys.stdout, session.style) if as_result else (sys.stderr, session.error_style)
     if session.json:

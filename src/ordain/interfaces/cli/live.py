@@ -1,12 +1,9 @@
 """A run on a terminal while it goes on: an observer that folds what it is told and draws how things stand.
 
-An event is folded and noted, which costs the same however large the plan is; the region is drawn ten times a second at
-most, and only where something changed. No drawing waits for the terminal: who has stopped it (Ctrl-S) stops no run.
-
-The region at the bottom is pure: lines in, the text to be written out. Between two texts the cursor stands, visible, at
-the beginning of the line below it; so whoever comes next, a shell or an error, writes below it, and there is nothing to
-restore, not even after a kill. Only lines that changed are written. Within one text the terminal is asked to show
-nothing before its end, and not to wrap lines, so that a character that is wider than we think does no harm.
+The region is drawn ten times a second at most, and waits for no terminal: who has stopped it (Ctrl-S) stops no run.
+Between two texts the cursor stands, visible, at the beginning of the line below the region, so that there is nothing to
+restore, not even after a kill. Within one text the terminal is asked not to wrap lines, so that a character that is
+wider than we think does no harm.
 """
 
 from __future__ import annotations

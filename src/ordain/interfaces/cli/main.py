@@ -139,8 +139,7 @@ class Commands(click.Group):
 
 
 class LazyCommands(Commands):
-    """Knows the name of each of its commands and one line about it; imports its module when it is called, so that who
-    needs one of them does not pay for the others."""
+    """Commands by name, with a line about each; the module of one is imported when it is called."""
 
     def __init__(self, *args: Any, sections: Sections, **settings: Any) -> None:
         super().__init__(*args, **settings)

@@ -41,8 +41,7 @@ def make_parents(path: str) -> None:
 
 
 def write_new(path: str, parts: Iterable[bytes], *, mode: int = 0o600, instead: str = "Give a new name.") -> None:
-    """Write a file that its owner alone can read, or whoever the mode lets, where there is none; nothing is left of a
-    failure. `instead` says what helps where there is one."""
+    """Write a new file, by default for its owner alone, whole or not at all; `instead` helps where there is one."""
     target = Path(path)
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -65,8 +64,7 @@ def write_new(path: str, parts: Iterable[bytes], *, mode: int = 0o600, instead: 
 
 
 def put(target: Path, data: bytes, like: os.stat_result | None) -> None:
-    """Put these bytes in a file's place at once, with the owner and mode of what was there; one that is not to be
-    written is left alone."""
+    """Replace a file at once, keeping owner and mode; one that is not to be written is left alone."""
     if like is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "not to be written")
     import tempfile

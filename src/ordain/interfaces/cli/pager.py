@@ -1,8 +1,5 @@
-"""Pages of a long text at a terminal: forward and back, jumps, search; and which lines were on the screen.
-
-Our own pager, because with another one nobody knows what the reader saw. It reads keys and writes text through what it
-is given, so that it works without a terminal too.
-"""
+"""Pages of a long text at a terminal: forward and back, jumps, search; and which lines were on the screen, which no
+other pager tells us. It reads keys and writes text through what it is given."""
 
 from __future__ import annotations
 
@@ -50,8 +47,7 @@ class Pager:
         self._told = ""
 
     def show(self) -> int | None:
-        """Let somebody read; how many lines they have not had on the screen when they want to answer, or None where
-        they left."""
+        """Let somebody read; how many lines they have not seen when they want to answer, None where they left."""
         self._forward(self._room)
         digits = ""
         while True:

@@ -86,11 +86,8 @@ class Session(Terminal):
         return Principal(name=name, channel=channel)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry out a verb that writes.
-
-        The first Ctrl-C lets what is under way end and be recorded; the second ends it at once, and what was under way
-        is in doubt until `ordain resume` has looked at it.
-        """
+        """Carry out a verb that writes. The first Ctrl-C lets what is under way end and be recorded; the second ends it
+        at once, and leaves it in doubt until `ordain resume` has looked at it."""
         import asyncio  # most commands only look, and start faster without it
 
         async def whole() -> T:
@@ -185,8 +182,7 @@ class Session(Terminal):
         next_: Sequence[str] = (),
         exactly: bool = False,
     ) -> int:
-        """A result in the form that was asked for: `data` as the one JSON document, or `lines` for a person. Notices go
-        beside the lines; `problems` are told in them."""
+        """`data` as the one JSON document, or `lines` for a person, which tell of `problems`, but not of notices."""
         if self.json:
             self.answer(data, problems=(*problems, *notices), next_=next_)
         else:

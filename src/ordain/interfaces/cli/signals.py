@@ -1,7 +1,4 @@
-"""How a command ends that was told to: signals are heeded from the first moment on, whatever is being loaded or done.
-
-Imports nothing of ours, so that it can be asked before anything else is loaded.
-"""
+"""How a command ends that was told to. Imports nothing of ours, so that signals are heeded from the first moment on."""
 
 from __future__ import annotations
 
@@ -62,8 +59,7 @@ def open_what_is_closed() -> None:
 
 
 def let_go_of_output() -> None:
-    """Write out what was said. Where nobody is left to read it, Python need not try once more and end with a status of
-    its own."""
+    """Write out what was said; where nobody reads it, keep Python from ending with a status of its own."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -67,8 +67,7 @@ class Terminal:
             click.echo(line, err=True)
 
     def say(self, lines: Iterable[str], *, exactly: bool = False) -> None:
-        """Show lines, without secrets; `exactly` for a plan, of which nothing may be hidden from whoever judges it. One
-        that holds a secret is refused before it is stored."""
+        """Show lines, without secrets; `exactly` for a plan, of which nothing may be hidden from whoever judges it."""
         columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         for line in lines:
             shown = line if exactly else self.clean(line)

@@ -112,15 +112,13 @@ def envelope(
 
 
 def to_text(value: Any) -> str:
-    """JSON on one line for models, to whom letters of all languages mean something and escapes are long. What cannot be
-    seen is escaped all the same."""
+    """JSON on one line for models, with letters of all languages; what cannot be seen is escaped."""
     text = json.dumps(json.loads(to_json(value)), separators=(",", ":"), ensure_ascii=False)
     return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def to_json(value: Any) -> bytes:
-    """JSON on one line, in plain ASCII: what a terminal would act on (control, C1, bidirectional characters) is escaped
-    here too, for people look at JSON on terminals."""
+    """JSON on one line, in plain ASCII, for people look at JSON on terminals: nothing in it is acted on there."""
     plain = json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":"), ensure_ascii=False)
     whole = plain.encode("utf-8", "replace").decode()  # half a character has no place in JSON
     return json.dumps(json.loads(whole), separators=(",", ":")).replace("\x7f", "\\u007f").encode()
@@ -161,8 +159,7 @@ def toon_writer() -> Callable[[Any], str]:
 
 
 def toon_text(value: Any) -> str:
-    """A value as TOON; a character that does not plainly show is written as an escape, where TOON has one for it: up to
-    U+FFFF, which is where all of those are that a terminal acts on."""
+    """A value as TOON, with an escape for each character up to U+FFFF that does not plainly show."""
     return _ESCAPED.sub(lambda found: f"\\u{found[1]}" if found[1] else found[0], toon_writer()(_marked(value)))
 
 

@@ -1,8 +1,5 @@
 """What changed between two plans, for people: what to read first, then the plan's own fields, then step by step.
-
-Everything that differs is shown whole; only lines that are the same in both are left out, and their number is said.
-Texts of several lines are compared line by line, behind a bar that no text can imitate.
-"""
+Everything that differs is shown whole; lines that are the same in both are left out, and counted."""
 
 from __future__ import annotations
 
@@ -255,8 +252,7 @@ def _durations(*values: Any) -> list[str] | None:
 
 
 def _is_exact(path: Sequence[str], *values: Any) -> bool | None:
-    """True where a machine reads a value, so that letters which pass for others are escaped in it; else None, for
-    prose."""
+    """True where a machine reads a value, so that look-alike letters are escaped; None for prose."""
     dicts = [value for value in values if isinstance(value, dict)]
     names = {*path, *(name for value in dicts for name in value)}
     inside = (_is_exact((), *value.values()) for value in dicts)

@@ -1,8 +1,5 @@
-"""How a run stands, as the lines of a region of a terminal: a title, how far it is, what runs and what waits.
-
-Pure: state, time and size in, lines out. No line is wider than the region and there are no more than it is high,
-whatever the plan holds and its commands write; and nothing in them is anything that a terminal would act on.
-"""
+"""How a run stands, as the lines of a region of a terminal. Pure: state, time and size in, lines out; they fit into the
+region and hold nothing that a terminal would act on, whatever the plan and its commands say."""
 
 from __future__ import annotations
 
@@ -77,8 +74,7 @@ def frame(state: RunState, tails: Mapping[StepId, Sequence[str]], now: Instant, 
 
 
 def last_lines(tail: str) -> tuple[str, ...]:
-    """The last lines of an output that say something, as they may be shown. Of one that was written over, what came
-    last."""
+    """The last lines of an output that say something; of one that was written over, what came last."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in tail.replace("\r\n", "\n").split("\n"))
     shown = [visible(line.strip()) for line in lines if line.strip()]
     return tuple(shown[-TAIL_LINES:])

@@ -1,8 +1,4 @@
-"""What was seen of guarded calls, as people read it: few numbers and small bars, each of which is in the JSON too.
-
-Nothing depends on colour, and everything fits into the width that is given, from 60 columns on, but for the lines that
-are there to be copied.
-"""
+"""What was seen of guarded calls, as people read it, from 60 columns on; all of it is in the JSON too."""
 
 from __future__ import annotations
 

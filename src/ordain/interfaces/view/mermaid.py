@@ -1,9 +1,5 @@
-"""The steps of a plan as a Mermaid flowchart.
-
-Nothing that a plan says can become syntax: whatever is not a plain letter, digit or blank is written as a character
-code, so that the file is ASCII and the picture shows the very words. What stock Mermaid would refuse is drawn in groups
-of steps that can begin together, and says so.
-"""
+"""The steps of a plan as a Mermaid flowchart. Whatever is not a plain letter, digit or blank is written as a character
+code, so that nothing that a plan says can become syntax; what stock Mermaid would refuse is drawn in groups."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ def of_failure(report: RunReport) -> list[str]:
 
 
 def after_item(item: InboxItem) -> tuple[str, ...]:
-    """What decides something that waits for a person. Where an answer of their own is wanted, its command leaves that
-    open, so the one that asks stands in for it."""
+    """What decides something that waits for a person; where they word the answer, the command that asks for it."""
     if item.question is None or not item.question.takes:
         return item.commands
     return item.question.asking, *item.commands[1:]

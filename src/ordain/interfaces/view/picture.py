@@ -1,8 +1,5 @@
-"""The steps of a plan as a picture: which waits for which, and the state of each when there is a run.
-
-Up to thirty steps have a row each, with the numbers of the steps it waits for. Larger plans are summed up in waves of
-steps that could begin together. What does not fit is cut with a visible mark, and the last line says so.
-"""
+"""The steps of a plan as a picture: which waits for which, and the state of each when there is a run. Larger plans are
+summed up in waves of steps that could begin together; what does not fit is cut with a mark."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""A plan as an approver must see it: everything that is in the digest, and what it comes to.
-
-Every field of the plan and its steps is shown by construction: the common ones in their own words, all others by name,
-so that a field added to the model can not be approved unseen.
-"""
+"""A plan as an approver must see it: everything that is in the digest, and what it comes to. Fields that have no words
+of their own are shown by name, so that one that is added to the model cannot be approved unseen."""
 
 from __future__ import annotations
 
@@ -79,8 +76,7 @@ _TASK_SHOWN = frozenset(["type", "task", "agent"])
 
 
 def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
-    """A plan as an approver must see it: what it is and what to look at first, then the steps, then what an approval
-    would be good for. `detail` is quiet, normal or verbose."""
+    """A plan as an approver must see it; `detail` is quiet, normal or verbose."""
     plan = review.plan
     reports = {report.id: report for report in review.run.steps} if review.run is not None else None
     view = PlanView(style, by_name(review.tasks), detail, reports, review.diffs)
@@ -208,8 +204,7 @@ def _plan_lines(
 def _whole_step(
     step: Step, sign: str, implied: tuple[str, ...], waits: tuple[StepId, ...], view: PlanView, inside: str
 ) -> Iterator[str]:
-    """A step, compact where it can be: what it does stands in the line of its title where both fit, and instead of the
-    title where they are the same. `inside` is the plan's part of the names that a run calls its steps by."""
+    """A step, its action in the line of its title where both fit. `inside` begins the names of steps in a run."""
     name, style, verbose = f"{inside}{step.id}", view.style, view.detail == "verbose"
     diff = view.diffs.get(name, ())
     text = _one_line(step.action) if not diff or verbose else _changed_file(step.action, diff)
@@ -257,8 +252,7 @@ def _whole_step(
 
 
 def _one_line(action: Action) -> str | None:
-    """What an action does, where one line says all of it: a command, or a call with short arguments. It stands behind a
-    name in ‹›, which no text of a plan can hold, or in a row of its own."""
+    """What an action does, where one line says all of it: a command, or a call with short arguments."""
     command = command_of(action)
     if isinstance(action, RunCommand):
         return f"$ {visible(action.command, exact=True)}" if "\n" not in action.command and not action.env else None
@@ -420,8 +414,7 @@ def _plain(text: str) -> bool:
 
 
 def _labelled(label: str, text: str, *, width: int = 12, exact: bool | None = None) -> Iterator[str]:
-    """A value after its label; one that has several lines stands whole below it, marked so that it cannot be taken for
-    anything else."""
+    """A value after its label; several lines stand below it, marked so that they cannot be taken for anything else."""
     if "\n" not in text:
         yield f"       {label + ':':<{width - 1}} {visible(text, exact=exact)}"
     else:
@@ -494,8 +487,7 @@ def _target_lines(effects: Sequence[PlannedEffect]) -> Iterator[str]:
 
 
 def _binding_lines(review: Review, style: Style) -> Iterator[str]:
-    """Which plan this is, what voids an approval of it, what no approval covers, how far it can be trusted, and the
-    ledger it goes into."""
+    """Which plan this is, what voids its approval, what no approval covers, and how far it can be trusted."""
     yield f"  {style.bold('ID:')} {review.plan_id}"
     origin = f", from {visible(review.document)}" if review.document is not None else ""
     yield f"  {style.bold('In:')} {visible(review.workspace)}{origin}"

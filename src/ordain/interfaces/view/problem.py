@@ -1,5 +1,4 @@
-"""The page of every problem code and the meaning of every word that is ours, from `data/problems.toml` and
-`data/glossary.toml`. Read only where somebody asks for one."""
+"""The page of every problem code and the meaning of every word that is ours, read only where somebody asks for one."""
 
 from __future__ import annotations
 

@@ -140,8 +140,7 @@ def choice_lines(choice: Choice, number: int | None, columns: int, style: Style)
 def answer_lines(
     asked: Asked, chosen: Choice | None, by: str, *, signed: bool, given: str, choices: tuple[Choice, ...], style: Style
 ) -> Iterator[str]:
-    """The choices that were not shown yet, what follows from the one that was chosen, and whose word it is. `given` is
-    the answer where it is no choice."""
+    """The choices not shown yet, what follows from the chosen one, and whose word it is; `given` if it is none."""
     for choice in choices:
         is_chosen = chosen is not None and choice.word == chosen.word
         line = f"{'→' if is_chosen else ' '} {visible(choice.word):<9} {choice.meaning}".rstrip()

@@ -144,8 +144,7 @@ def failed_step(report: RunReport) -> StepReport | None:
 
 
 def failure(report: RunReport) -> Problem | None:
-    """What whoever wanted a run carried out is told to have gone wrong, where it failed: the first step that did not
-    get through."""
+    """What somebody who wanted a run carried out is told to have gone wrong, where it failed."""
     if report.status != "failed":
         return None
     step = failed_step(report)

@@ -1,8 +1,5 @@
-"""What an approver sees first: what a plan consists of in one line, and what to look at in it, worst first.
-
-All of it fits on a screen of 80×24, whatever the plan holds: the worst lines, cut around what they risk, then every
-kind of risk with its count and first places.
-"""
+"""What an approver sees first: what a plan consists of, and what to look at in it, worst first. All of it fits on a
+screen of 80×24, whatever the plan holds."""
 
 from __future__ import annotations
 
@@ -105,8 +102,7 @@ def _place_rows(kind: str, place: RiskPlace, style: Style) -> Iterator[str]:
 
 
 def _cut(place: RiskPlace, room: int) -> tuple[str, str, str]:
-    """A line in so many columns: what is before the risky part, that part, and what is after it; its ends are never cut
-    off."""
+    """A line in so many columns, before, in and after its risky part, whose ends are never cut off."""
     before, risky, after = (
         visible(" ⏎ ".join(part.split("\n")), exact=True)
         for part in (place.line[: place.start], place.line[place.start : place.end], place.line[place.end :])

@@ -1,8 +1,5 @@
-"""How runs and states are shown to people; plans are in `preview`.
-
-Nothing that a plan or a command's output contains can move the cursor, colour, hide or reorder text: every character
-that is not plainly visible is shown escaped. Nothing is cut silently.
-"""
+"""How runs, problems and states are shown to people; plans are in `preview`. Nothing that a plan or an output contains
+can move the cursor, colour, hide or reorder text, and nothing is cut silently."""
 
 from __future__ import annotations
 
@@ -47,10 +44,7 @@ _WRONG = frozenset({StepState.FAILED, StepState.ESCALATED, StepState.IN_DOUBT})
 
 def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: bool = False) -> Iterator[str]:
     """The report of a run: every step by name, how it ended, how we know, what a person is asked, and what comes next.
-
-    `verbose` shows the end of every step's output, not only of those that went wrong, and all of the evidence; `quiet`
-    shows those that went wrong, and counts the others. Of many steps, those that went wrong come first.
-    """
+    `verbose` shows every output and all evidence; `quiet` only the steps that went wrong, which come first of many."""
     yield f"{style.bold('Run:')} {report.run_id}  {visible(report.title)}"
     yield f"  Plan:   {report.plan_id}"
     yield f"  Status: {_run_status(report, style)}"
@@ -185,8 +179,7 @@ def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str
 
 
 def spent_words(spending: Iterable[Spending]) -> str:
-    """What was spent and how much may be, what is measured apart from what is reported; nothing where there is no limit
-    and nothing was reported."""
+    """What was spent and may be, measured apart from reported; nothing without a limit or a report."""
     shown = list(spending)
     if all(one.limit is None and one.measured for one in shown):
         return ""

@@ -1,7 +1,4 @@
-"""Statistics as people read them: small bars and few numbers, each of which is in the JSON too.
-
-Nothing depends on colour, and everything fits into the width that is given, from 60 columns on.
-"""
+"""Statistics as people read them, from 60 columns on: small bars and few numbers; all of it is in the JSON too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Text that cannot deceive: what a terminal would hide, move, colour or reorder is shown as an escape instead.
-
-Writing that people use (emoji, Persian, Indic scripts) stays readable: a joiner between letters that join is spelling.
-"""
+"""Text that cannot deceive: what a terminal would hide, move, colour or reorder is shown as an escape instead. Writing
+that people use (emoji, Persian, Indic scripts) stays readable: a joiner between letters that join is spelling."""
 
 from __future__ import annotations
 
@@ -152,8 +150,7 @@ def bar(count: int, largest: int, room: int) -> str:
 
 
 def shares(counts: Sequence[int], largest: int, room: int) -> tuple[int, ...]:
-    """How many columns each count has in one bar, which is as long as their sum is part of the largest. Those with the
-    largest rest get what rounding leaves; a bar of something has a column."""
+    """How many columns each count has in one bar, which is as long as their sum is part of the largest."""
     total = sum(counts)
     if not total or not largest:
         return (0,) * len(counts)

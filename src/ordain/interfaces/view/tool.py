@@ -1,5 +1,4 @@
-"""What there is to call, as one value for people, programs, agents and planners, and who performs tasks, as an approver
-reads it: the agent and why it is that one, what is started, and what it can use."""
+"""What there is to call, as one value for everybody who asks, and who performs tasks, as an approver reads it."""
 
 from __future__ import annotations
 
