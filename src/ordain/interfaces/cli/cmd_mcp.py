@@ -90,22 +90,19 @@ def mcp(
         raise click.UsageError("--step and --gateway are two servers.", context)
     if step and http:
         raise click.UsageError("--step is spoken on standard input and output, never over HTTP.", context)
-    if step:
-        context.invoke(_serve_step, as_json=as_json, output_format=None)
-    elif gateway and context.invoked_subcommand is None:
-        if has_door() and not http:
-            context.invoke(_serve_step, as_json=as_json, output_format=None)
-        else:
-            reached = {"host": host, "port": port, "allowed": allowed} if http else None
-            context.invoke(_serve_gateway, servers=servers, reached=reached, as_json=as_json, output_format=None)
-    elif context.invoked_subcommand is None:
-        context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
+    alone, form = context.invoked_subcommand is None, {"as_json": as_json, "output_format": None}
+    if step or (gateway and alone and has_door() and not http):
+        context.invoke(_serve_step, **form)
+    elif gateway and alone:
+        reached = {"host": host, "port": port, "allowed": allowed} if http else None
+        context.invoke(_serve_gateway, servers=servers, reached=reached, **form)
+    elif alone:
+        context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, **form)
 
 
 @command(name="mcp")
 def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[str, ...]) -> int:
-    _refuse_json(session)
-    _want_library()
+    _check(session)
     path = session.app.workspace.workspace_path
     workspaces = functools.partial(open_workspace, path, exact=True)
     if http:
@@ -125,8 +122,7 @@ def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[st
 @command(name="mcp")
 def _serve_step(session: Session) -> int:
     """It opens no workspace: where an agent is, there may be none that it could see."""
-    _refuse_json(session)
-    _want_library()
+    _check(session)
     from ordain.interfaces.mcp.step import serve_step
 
     _end_on_signals()
@@ -137,8 +133,7 @@ def _serve_step(session: Session) -> int:
 @command(name="mcp")
 def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str, Any] | None) -> int:
     """`reached` says where it is reached over HTTP; None: on standard input and output."""
-    _refuse_json(session)
-    _want_library()
+    _check(session)
     try:
         path = session.app.workspace.workspace_path
         make_state(path)
@@ -183,7 +178,7 @@ def _say(words: str) -> None:
     click.echo(f"ordain: {visible(words)}", err=True)  # servers name their tools as they like
 
 
-def _refuse_json(session: Session) -> None:
+def _check(session: Session) -> None:
     if session.json:
         raise refuse(
             "E_MCP_START",
@@ -191,9 +186,6 @@ def _refuse_json(session: Session) -> None:
             "Name the command in the settings of an MCP client, which starts it by itself.",
             command="ordain mcp",
         )
-
-
-def _want_library() -> None:
     if importlib.util.find_spec("mcp") is None:
         raise extra_missing("mcp", "`ordain mcp` needs the library `mcp`, which is not here.")
 

@@ -40,7 +40,7 @@ def robot(ctx: click.Context) -> None:
     words = _at_the_verb(root, ctx.args)
     session = Session(root.obj, as_json=True)
     if words[:1] in (["-h"], ["--help"]):
-        _answer_about(session, _inside(root, "robot", robot))
+        _answer_about(session, click.Context(robot, info_name="robot", parent=root))
         ctx.exit(FINE)
     place = root
     while isinstance(place.command, click.Group):
@@ -49,7 +49,7 @@ def robot(ctx: click.Context) -> None:
             ctx.exit(FINE)
         name, found, words = place.command.resolve_command(place, words)
         assert name is not None and found is not None, "what is not there was refused"
-        place = _inside(place, name, found)
+        place = click.Context(found, info_name=name, parent=place)
     if _asks_for_help(place, words):
         _answer_about(session, place)
         ctx.exit(FINE)
@@ -79,15 +79,11 @@ def verbs_in(group: click.Context) -> Iterator[click.Context]:
     for name in group.command.list_commands(group):
         found = group.command.get_command(group, name)
         assert found is not None, name
-        inside = _inside(group, name, found)
+        inside = click.Context(found, info_name=name, parent=group)
         if isinstance(found, click.Group):
             yield from verbs_in(inside)
         else:
             yield inside
-
-
-def _inside(group: click.Context, name: str, command: click.Command) -> click.Context:
-    return click.Context(command, info_name=name, parent=group)
 
 
 def _about(verb: click.Context, *, whole: bool = False) -> Verb:
@@ -95,7 +91,7 @@ def _about(verb: click.Context, *, whole: bool = False) -> Verb:
     assert parent is not None and verb.info_name is not None
     name = verb.info_name if parent.parent is None else f"{parent.info_name} {verb.info_name}"
     group = parent.command
-    line = group.line_about(name) if isinstance(group, LazyGroup) else verb.command.get_short_help_str(limit=200)
+    line = group.table[name][1] if isinstance(group, LazyGroup) else verb.command.get_short_help_str(limit=200)
     return Verb(
         name=name,
         line=line,

@@ -19,10 +19,11 @@ from ordain.interfaces.cli.session import FINE, Session, command, is_document, i
 from ordain.interfaces.view.diff import comparison_result, difference_lines
 from ordain.interfaces.view.mermaid import is_grouped, mermaid_text
 from ordain.interfaces.view.next_command import after_document, after_review, after_run, if_it_can_run
+from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.picture import picture_lines, picture_result
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import brief_lines, question_lines
-from ordain.interfaces.view.report import output_result, review_result, warnings
+from ordain.interfaces.view.report import OutputResult, review_result, warnings
 from ordain.interfaces.view.run import run_lines
 from ordain.interfaces.view.simulation import simulation_lines
 from ordain.interfaces.view.text import visible
@@ -167,7 +168,9 @@ def _show_output(session: Session, run: str, step: str, target: str | None) -> i
     whole = found.kept_bytes == found.output_bytes
     texts = session.output_texts(parts, whole=whole)
     if session.json:
-        session.answer(output_result(found, output="".join(texts)), next_=[f"ordain show {found.run_id}"])
+        session.answer(
+            picked(OutputResult, found, written=None, output="".join(texts)), next_=[f"ordain show {found.run_id}"]
+        )
         return FINE
     if not whole:
         click.echo(f"Kept are {_much(found)}:", err=True)

@@ -26,7 +26,8 @@ from ordain.documents.skill import is_skill, skill_text
 from ordain.interfaces.cli.configuration import settings_template
 from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.cli.session import Session, command, in_utf8
-from ordain.interfaces.view.problem import glossary_entry, glossary_words, page_result, plain_text, problem_pages
+from ordain.interfaces.view.picked import picked
+from ordain.interfaces.view.problem import PageResult, glossary_entry, glossary_words, plain_text, problem_pages
 from ordain.interfaces.view.result import (
     ConfigResult,
     InitResult,
@@ -169,7 +170,7 @@ def explain(session: Session, words: tuple[str, ...]) -> int:
         lines = [f"{session.style.bold(', '.join(entry.words))}: {plain_text(entry.means)}"]
         return session.show(entry, lines)
     lines = [session.style.bold(f"{code}: {page.summary}"), "", page.meaning, "", page.remedy]
-    return session.show(page_result(code, page), lines)
+    return session.show(picked(PageResult, page, code=code), lines)
 
 
 def _unexplained(asked: str, pages: Iterable[str]) -> Problem:

@@ -24,7 +24,16 @@ from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interr
 from ordain.interfaces.cli.signals import INTERRUPTED
 from ordain.interfaces.view.event import change_of
 from ordain.interfaces.view.next_command import after_run
-from ordain.interfaces.view.report import BegunResult, QueuedResult, earlier_run, failure, run_result, warnings
+from ordain.interfaces.view.picked import picked
+from ordain.interfaces.view.report import (
+    BegunResult,
+    QueuedResult,
+    RunResult,
+    earlier_run,
+    failure,
+    run_words,
+    warnings,
+)
 from ordain.interfaces.view.run import MANY_STEPS, run_lines
 from ordain.ports.ledger import Observer
 from ordain.ports.machine import Credential
@@ -100,7 +109,7 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
     notices = (*notices, *warnings(report))
     if session.json:
         commands = after_run(report)
-        result = run_result(report, commands)
+        result = picked(RunResult, report, **run_words(report, commands))
         if (failed := failure(report)) is not None:
             session.refused([*notices, failed], result, next_=commands)
         elif session.interrupted and report.status == "stopped":
@@ -150,25 +159,20 @@ def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | N
     with contextlib.closing(
         BackgroundProcess(session.app.workspace.workspace_path, words, as_json=session.json)
     ) as background:
-        until = time.monotonic() + BEGINNING_S
-        while time.monotonic() < until:
-            ended = background.ended()
-            if ended is not None:
+        until, run_id, pid = time.monotonic() + BEGINNING_S, None, background.pid
+        while run_id is None and time.monotonic() < until:
+            if (ended := background.ended()) is not None:
                 # It has ended already: what it said is what this command says.
                 status, output = ended
                 click.echo(output.decode("utf-8", "replace"), nl=False)
                 return status
-            run_id = begun()
-            if run_id is not None:
-                told = f"{run_id} is being carried out in the background."
-                started = BegunResult(status="executing", execution_id=run_id, run_id=run_id)
-                return _show_detached(session, started, told, f"ordain watch {run_id}")
-            time.sleep(LOOKING_S)
-        pid = background.pid
-        told = f"Process {pid} waits in the background until the run can begin; `kill {pid}` gives up waiting."
-        queued = QueuedResult(status="waiting_for_place", execution_id=None, pid=pid)
-        return _show_detached(session, queued, told, "ordain status")
-
-
-def _show_detached(session: Session, result: BegunResult | QueuedResult, told: str, following: str) -> int:
+            if (run_id := begun()) is None:
+                time.sleep(LOOKING_S)
+    told = f"Process {pid} waits in the background until the run can begin; `kill {pid}` gives up waiting."
+    result: BegunResult | QueuedResult = QueuedResult(status="waiting_for_place", execution_id=None, pid=pid)
+    following = "ordain status"
+    if run_id is not None:
+        told = f"{run_id} is being carried out in the background."
+        result = BegunResult(status="executing", execution_id=run_id, run_id=run_id)
+        following = f"ordain watch {run_id}"
     return session.show(result, [told, f"  → {session.style.bold(following)}"], next_=[following])

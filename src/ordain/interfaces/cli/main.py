@@ -144,22 +144,18 @@ class LazyCommands(Commands):
     def __init__(self, *args: Any, sections: Sections, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._sections = sections
+        self.table = {name: about for section in sections.values() for name, about in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for section in self._sections.values() for name in section]
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for section in self._sections.values():
-            if cmd_name in section:
-                module = importlib.import_module(f"ordain.interfaces.cli.{section[cmd_name][0]}")
-                # A name of Python's own gets a stroke behind it.
-                command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
-                return command
-        return None
-
-    def line_about(self, cmd_name: str) -> str:
-        """The one line about a command."""
-        return next(section[cmd_name][1] for section in self._sections.values() if cmd_name in section)
+        if cmd_name not in self.table:
+            return None
+        module = importlib.import_module(f"ordain.interfaces.cli.{self.table[cmd_name][0]}")
+        # A name of Python's own gets a stroke behind it.
+        command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in self._sections.items():

@@ -110,12 +110,9 @@ class Pager:
             self._write(f"{row}\n")
 
     def _to_step(self, number: int) -> None:
-        found = (at for at, (_, row) in enumerate(self._rows) if (step := _step_of(row)) and step == number)
-        at = next(found, None)
-        if at is None:
-            self._told = f"no step {number}"
-        else:
-            self._jump(at)
+        numbers = (_STEP.match(click.unstyle(row)) for _, row in self._rows)
+        at = next((at for at, found in enumerate(numbers) if found and int(found[1][:9]) == number), None)
+        self._jump_to(at, f"no step {number}")
 
     def _search(self, way: int) -> None:
         """To the next row that has the text, or the one before."""
@@ -123,8 +120,11 @@ class Pager:
         wanted = self._sought.lower()
         places = range(top + 1, len(self._rows)) if way > 0 else range(top - 1, -1, -1)
         at = next((at for at in places if wanted in click.unstyle(self._rows[at][1]).lower()), None) if wanted else None
+        self._jump_to(at, f"no more of: {self._sought}" if wanted else "nothing to search for")
+
+    def _jump_to(self, at: int | None, otherwise: str) -> None:
         if at is None:
-            self._told = f"no more of: {self._sought}" if wanted else "nothing to search for"
+            self._told = otherwise
         else:
             self._jump(at)
 
@@ -160,11 +160,6 @@ class Pager:
             f"{where}; Enter, ?, q",
         )
         return next((text for text in texts if len(text) < self._columns), "?")
-
-
-def _step_of(row: str) -> int | None:
-    found = _STEP.match(click.unstyle(row))
-    return int(found[1][:9]) if found is not None else None
 
 
 # --- Keys ------------------------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ class Session(Terminal):
         found = [line for line in open_lines if (after_line(line) or "").startswith(f"ordain {verb} ")]
         if not found:
             raise refuse("E_PLAN_NOT_FOUND", f"No plan waits for `ordain {verb}` here.", command="ordain status")
-        return _the_one(short_id(found[0].plan_id), verb, [(short_id(line.plan_id), line.title) for line in found])
+        return _the_one(verb, [(short_id(line.plan_id), line.title) for line in found])
 
     def only_thing(self) -> str:
         """The one run or plan that is open, where nobody said which; else the only plan there ever was."""
@@ -160,7 +160,7 @@ class Session(Terminal):
         if not named:
             hint = "Name a document: `ordain show DOCUMENT`."
             raise refuse("E_PLAN_NOT_FOUND", "There is no plan in this workspace yet.", hint)
-        return _the_one(named[0][0], "show", named)
+        return _the_one("show", named)
 
     def expire_overdue(self, app: App | None = None) -> None:
         """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
@@ -198,15 +198,11 @@ class Session(Terminal):
             click.echo(text, nl=False)
         return FINE
 
-    def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
-        """The one JSON document of a verb that went well."""
-        self._write(data, problems, None, next_)
-
     def refused(self, problems: Sequence[Problem], data: Any = None, *, next_: Sequence[str] = ()) -> None:
         """A refusal, in whichever form the caller wants; what helps comes before what else comes next."""
         if self.json:
-            commands = dict.fromkeys([*robot.remedies(problems), *next_])
-            self._write(data, problems, robot.cause(problems), tuple(commands))
+            commands = tuple(dict.fromkeys([*robot.remedies(problems), *next_]))
+            self.answer(data, problems=problems, next_=commands, error=robot.cause(problems))
         else:
             self.notices(problems)
 
@@ -230,7 +226,10 @@ class Session(Terminal):
                 self.run(self.app.refusals.record(verb, command_line, self.by, [problem]))
             raise Refused([problem])
 
-    def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
+    def answer(
+        self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = (), error: Problem | None = None
+    ) -> None:
+        """The one JSON document; without an `error` that of a verb that went well."""
         if self.toon and error is None:
             table = robot.table_value(msgspec.to_builtins(data), problems, next_)
             assert table is not None, "a command in TABLES without a table"
@@ -256,10 +255,10 @@ _NAMED_MAX = 5
 """So many plans are named where one must be chosen."""
 
 
-def _the_one(ref: str, verb: str, named: Sequence[tuple[str, str]]) -> str:
-    """The first of these names where it is the only one; else a refusal with the commands to choose from."""
+def _the_one(verb: str, named: Sequence[tuple[str, str]]) -> str:
+    """The only one of these names; else a refusal with the commands to choose from."""
     if len(named) == 1:
-        return ref
+        return named[0][0]
     commands = [f"ordain {verb} {name}  # {title}" for name, title in named[:_NAMED_MAX]]
     more = () if len(named) <= _NAMED_MAX else ("All of them: ordain list",)
     detail = f"`ordain {verb}` needs to know which: {len(named)} plans fit."
@@ -284,11 +283,10 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
         forms = click.Choice(["text", "json", "toon"])
-        form_help = "With `toon`, one table as TOON on stdout." if name in robot.TABLES else None
-        whole = click.option("--format", "output_format", type=forms, hidden=name not in robot.TABLES, help=form_help)(
-            whole
-        )
-        made: click.Command = click.command(**settings)(whole)
+        has_table = name in robot.TABLES
+        form_help = "With `toon`, one table as TOON on stdout." if has_table else None
+        form = click.option("--format", "output_format", type=forms, hidden=not has_table, help=form_help)
+        made: click.Command = click.command(**settings)(form(whole))
         return made
 
     return wrap
@@ -314,24 +312,16 @@ def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
     return False
 
 
-def with_params(body: Callable[..., int]) -> Callable[..., int]:
-    """The option that gives a template's parameters their values, as a list of names and texts in `params`."""
+def _split(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
+    for text in given:
+        if "=" not in text:
+            raise click.BadParameter(f"`{text}` is not written NAME=VALUE.")
+    return [(name.strip(), value) for name, _, value in (text.partition("=") for text in given)]
 
-    def split(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
-        for text in given:
-            if "=" not in text:
-                raise click.BadParameter(f"`{text}` is not written NAME=VALUE.")
-        return [(name.strip(), value) for name, _, value in (text.partition("=") for text in given)]
 
-    option = click.option(
-        "--param",
-        "params",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=split,
-        help="A value for the plan's parameter.",
-    )
-    return option(body)
+_PARAM_HELP = "A value for the plan's parameter."
+with_params = click.option("--param", "params", multiple=True, metavar="NAME=VALUE", callback=_split, help=_PARAM_HELP)
+"""The option that gives a template's parameters their values, as a list of names and texts in `params`."""
 
 
 def in_utf8(

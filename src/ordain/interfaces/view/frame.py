@@ -4,13 +4,15 @@ region and hold nothing that a terminal would act on, whatever the plan and its 
 from __future__ import annotations
 
 import shlex
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from ordain.core.plan.action import Ask, Task
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.run_state import RunState, StepRecord
+from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.spending import budget_name, owner_of
 from ordain.core.run.step_event import Settlement, StepState
@@ -52,7 +54,7 @@ def frame(state: RunState, tails: Mapping[StepId, Sequence[str]], now: Instant, 
         ),
         *state.escalated,
         *(step for step in state.waiting if asks(state, step)),
-        *(step for step in state.doubtful if _asks(state.steps[step])),
+        *(step for step in state.doubtful if state.steps[step].settle is Settlement.PERSON),
     ]
     others = _WaitingStep(state)
     running = list(state.active)
@@ -141,10 +143,6 @@ def _running(
     return [spans, *([Span("    │ ", DIM), Span(line, DIM)] for line in written)]
 
 
-def _asks(record: StepRecord) -> bool:
-    return record.settle is Settlement.PERSON
-
-
 def _person(state: RunState, step: StepId) -> list[Span]:
     command = f"ordain answer {shlex.quote(f'{state.run_id}/{visible(step)}')}"
     if owner_of(step) is not None:
@@ -172,7 +170,7 @@ class _WaitingStep:
         self._state = state
         self._begun = [
             *(step for step in state.waiting if not asks(state, step)),
-            *(step for step in state.doubtful if not _asks(state.steps[step])),
+            *(step for step in state.doubtful if state.steps[step].settle is not Settlement.PERSON),
         ]
         self._pending = [step for step, record in state.steps.items() if record.state is StepState.PENDING]
         self.count = len(self._begun) + len(self._pending)
@@ -222,19 +220,9 @@ def fitted(spans: Iterable[Span], columns: int) -> Line:
     made: list[Span] = []
     room = columns - 1
     for text, code in whole:
-        kept = _cut(text, room)
+        kept = text[: bisect_right(list(accumulate(map(cells, text[: room + 1]))), room)]
         made.append(Span(kept, code))
         room -= cells(kept)
         if kept != text:
             break
     return (*made, Span("…"))
-
-
-def _cut(text: str, room: int) -> str:
-    if len(text) <= room and text.isascii():
-        return text
-    for end, character in enumerate(text):
-        room -= cells(character)
-        if room < 0:
-            return text[:end]
-    return text

@@ -8,8 +8,6 @@ from functools import cache
 
 import msgspec
 
-from ordain.interfaces.view.picked import picked
-
 
 class Page(msgspec.Struct, frozen=True):
     """About one code. `summary` leaves out everything a user chose, so that it can be recognised."""
@@ -41,10 +39,6 @@ class PageResult(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     meaning: str
     remedy: str
-
-
-def page_result(code: str, page: Page) -> PageResult:
-    return picked(PageResult, page, code=code)
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------

@@ -91,10 +91,6 @@ class OutputResult(KeptOutput, frozen=True, kw_only=True):
     output: str | None
 
 
-def output_result(found: KeptOutput, *, written: str | None = None, output: str | None = None) -> OutputResult:
-    return picked(OutputResult, found, written=written, output=output)
-
-
 class ListResult(msgspec.Struct, frozen=True, kw_only=True):
     """Plans, and how many there are in all."""
 
@@ -120,11 +116,6 @@ class RunResult(RunReport, frozen=True, kw_only=True):
     """Of the first step that did not get through."""
     remediation: str | None
     """The command that helps."""
-
-
-def run_result(report: RunReport, commands: Sequence[str]) -> RunResult:
-    """A run for robots, with the commands that come next."""
-    return picked(RunResult, report, **run_words(report, commands))
 
 
 def run_words(report: RunReport, commands: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import assert_never
 
 from ordain.core.plan.condition import (
-    ApprovalScope,
     ApprovalValid,
     CustomCondition,
     LockAvailable,
@@ -80,7 +79,8 @@ def condition_words(condition: Precondition) -> str:
         case LockAvailable(lock_name=name):
             return f"the lock {name} is free"
         case ApprovalValid(scope=scope):
-            return f"an approval covers {_scope_words(scope)}"
+            workspace = f" in workspace {scope.workspace_id}" if scope.workspace_id is not None else ""
+            return f"an approval covers {scope.action_kind}{_in_pane(scope.pane_id)}{workspace}"
         case StepCompleted(step_id=step):
             return f"the step {step} is completed"
         case CustomCondition(name=name, expression=expression):
@@ -99,11 +99,6 @@ def repeat_words(each: ForEach) -> str:
 
 def _in_pane(pane: int | None) -> str:
     return f" in pane {pane}" if pane is not None else ""
-
-
-def _scope_words(scope: ApprovalScope) -> str:
-    workspace = f" in workspace {scope.workspace_id}" if scope.workspace_id is not None else ""
-    return f"{scope.action_kind}{_in_pane(scope.pane_id)}{workspace}"
 
 
 def label_rows(*pairs: tuple[str, str | None], indent: int = 7, width: int = 12) -> Iterator[str]:
