@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.core.plan.value import StepId
 from ordain.core.text.problem import Problem
+from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.report import PreparedResult, prepared_result
 from ordain.interfaces.view.review import rounds_words
 from ordain.interfaces.view.text import visible
@@ -66,20 +67,19 @@ def planned_status(planned: Planned) -> PlannedStatus:
 def planned_result(planned: Planned, *, document: str | None = None) -> PlannedResult:
     drafted = planned.drafted
     proposed = planned.prepared is not None
-    return PlannedResult(
+    return picked(
+        PlannedResult,
+        drafted,
         status=planned_status(planned),
         planner=planned.planner,
         plan=prepared_result(planned.prepared) if planned.prepared is not None else None,
         document=document,
         draft=planned.document if planned.document and not proposed else None,
         problems_left=planned.left,
-        questions=drafted.questions,
         reason=drafted.reason if not proposed else "",
         rounds=planned.rounds,
         problems_first=planned.first_wrong,
         unverified=planned.unverified,
-        requests=drafted.requests,
-        calls=drafted.calls,
         tokens=planned.usage.tokens,
         cost_usd=planned.usage.cost_usd,
     )
