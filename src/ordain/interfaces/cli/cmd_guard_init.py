@@ -43,7 +43,10 @@ def init(session: Session, user: bool, remove: bool, show: bool) -> int:
     pasted = " ".join(["ordain guard init", *(["--user"] if user else []), *(["--remove"] if remove else [])])
     if not show:
         need_person(session, "guard init", "change the rules of the guard", pasted)
-    path = _user_path() if user else Path(session.app.workspace.workspace_path) / CONFIGURATION_FILE
+    path = user_rules_file() if user else Path(session.app.workspace.workspace_path) / CONFIGURATION_FILE
+    if path is None or not path.is_absolute():
+        hint = "Set HOME, or XDG_CONFIG_HOME."
+        raise refuse("E_CONFIG_USER", "Nobody says where your own configuration is.", hint)
     change = _change(path, remove=remove, new="" if user else settings_template())
     if session.json:
         changes = [change] if change.before != change.after else []
@@ -69,13 +72,6 @@ def init(session: Session, user: bool, remove: bool, show: bool) -> int:
         confirm_user_rules(change.after)
     session.say(["It counts from the next call on, in every workspace of yours."])
     return FINE
-
-
-def _user_path() -> Path:
-    path = user_rules_file()
-    if path is None or not path.is_absolute():
-        raise refuse("E_CONFIG_USER", "Nobody says where your own configuration is.", "Set HOME, or XDG_CONFIG_HOME.")
-    return path
 
 
 def _change(path: Path, *, remove: bool, new: str) -> FileChange:

@@ -19,7 +19,7 @@ from ordain.core.policy.assignment import inventory_lines as agent_inventory
 from ordain.core.policy.settings import Settings
 from ordain.core.run.topic import MESSAGE_BYTES_MAX, Message
 from ordain.core.text.control import CONFIGURATION_FILE
-from ordain.core.text.problem import Problem, Refused, closest, refuse
+from ordain.core.text.problem import closest, refuse
 from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
 from ordain.documents.skill import is_skill, skill_text
@@ -166,19 +166,15 @@ def explain(session: Session, words: tuple[str, ...]) -> int:
     if page is None:
         entry = glossary_entry(asked)
         if entry is None:
-            raise Refused([_unexplained(asked, pages)])
+            looks_like_code = code[:2] in ("E_", "W_", "F_", "B_")
+            hints = closest(code, pages) if looks_like_code else closest(asked.lower(), glossary_words())
+            kind = "code" if looks_like_code else "code or word"
+            others = () if hints else ("docs/problems.md lists every code, docs/glossary.md every word.",)
+            raise refuse("E_CODE_UNKNOWN", f"There is no {kind} `{asked}` to explain.", *hints, *others)
         lines = [f"{session.style.bold(', '.join(entry.words))}: {plain_text(entry.means)}"]
         return session.show(entry, lines)
     lines = [session.style.bold(f"{code}: {page.summary}"), "", page.meaning, "", page.remedy]
     return session.show(picked(PageResult, page, code=code), lines)
-
-
-def _unexplained(asked: str, pages: Iterable[str]) -> Problem:
-    looks_like_code = asked.upper()[:2] in ("E_", "W_", "F_", "B_")
-    hints = closest(asked.upper(), pages) if looks_like_code else closest(asked.lower(), glossary_words())
-    kind = "code" if looks_like_code else "code or word"
-    others = () if hints else ("docs/problems.md lists every code, docs/glossary.md every word.",)
-    return Problem(code="E_CODE_UNKNOWN", detail=f"There is no {kind} `{asked}` to explain.", hints=hints + others)
 
 
 @command()

@@ -149,9 +149,6 @@ def _asked_again(session: Session, question: Question) -> tuple[RunReport, str] 
                 return None
 
 
-# --- Approvals -------------------------------------------------------------------------------------------------------
-
-
 def ask_approval(
     session: Session, review: Review, name: str | None, *, sign: bool = False, start: bool = False
 ) -> tuple[Review, Credential | None] | None:

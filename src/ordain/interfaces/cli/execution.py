@@ -124,13 +124,7 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
     return _STATUS.get(report.status, FAILED)
 
 
-_STATUS = {
-    "completed": FINE,
-    "waiting": WAITING,
-    "stopped": INTERRUPTED,
-    "stalled": INTERRUPTED,
-    "paused": INTERRUPTED,
-}
+_STATUS = {"completed": FINE, "waiting": WAITING, **dict.fromkeys(("stopped", "stalled", "paused"), INTERRUPTED)}
 
 
 def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:

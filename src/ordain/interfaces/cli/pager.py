@@ -92,8 +92,6 @@ class Pager:
             case _:
                 self._told = "? shows the keys"
 
-    # --- Moving ------------------------------------------------------------------------------------------------------
-
     def _forward(self, count: int) -> None:
         """The next rows below those that are there, which scroll away and stay in the terminal's history."""
         self._print(self._end, self._end + count)
@@ -160,9 +158,6 @@ class Pager:
             f"{where}; Enter, ?, q",
         )
         return next((text for text in texts if len(text) < self._columns), "?")
-
-
-# --- Keys ------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -26,8 +26,6 @@ from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view import audit, diff, lint, picture, planned, problem, report, result, tool
 
-# --- Every verb ------------------------------------------------------------------------------------------------------
-
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (report.RunResult, report.PreparedResult),
     "lint": (lint.LintResult, tuple[lint.LintResult, ...]),
@@ -97,7 +95,6 @@ RESULTS: dict[str, tuple[Any, ...]] = {
 }
 """The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""
 
-# --- Schema form -----------------------------------------------------------------------------------------------------
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

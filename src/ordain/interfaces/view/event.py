@@ -9,30 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ordain.core.approval.approval import Principal
+from ordain.core.run import step_event
 from ordain.core.run.budget import amount_said
 from ordain.core.run.event import BudgetReached, ProtectedChanged, Recorded, RunCancelled, RunPaused
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptStarted,
-    AttemptWaiting,
-    ConditionFalse,
-    ContractBroken,
-    ContractHeld,
-    ContractInconclusive,
-    DecisionGiven,
-    DoubtChecked,
-    DoubtFound,
-    DoubtSettled,
-    Evidence,
-    FallbackEnded,
-    GroupKind,
-    PreconditionBroken,
-    StepApprovalAsked,
-    StepKept,
-    StepNotKept,
-    StepUnfolded,
-    WorkOffered,
-)
 from ordain.interfaces.view import run as render
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
@@ -68,62 +47,62 @@ def change_of(recorded: Recorded, style: Style) -> Change | None:
             return _notable(f"{style.warn('‖')} paused by {visible(event.by.name)}{_why(event.reason)}")
         case RunCancelled():
             return _notable(f"{style.bad('✗')} {event.status}, by {visible(event.by.name)}{_why(event.reason)}")
-        case StepKept():
+        case step_event.StepKept():
             how = "contract holds" if event.evidence is not None else "not looked at again"
             return _settled(f"{style.good('✓')} {event.step}: kept from the run before, {how}")
-        case StepNotKept():
+        case step_event.StepNotKept():
             seen = f"contract {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
             return _notable(f"{style.warn('↻')} {event.step}: {seen}; it is run again")
-        case ConditionFalse():
+        case step_event.ConditionFalse():
             return _settled(f"{style.dim('–')} {event.step}: skipped, its condition is false")
-        case PreconditionBroken():
+        case step_event.PreconditionBroken():
             return _notable(
                 f"{style.bad('✗')} {event.step}: not started: {visible(event.detail)}{_then(recorded, event)}"
             )
-        case StepApprovalAsked():
+        case step_event.StepApprovalAsked():
             return _notable(f"{style.warn('?')} {event.step}: may it be done? {visible(event.reason)}")
         case BudgetReached():
             limit = amount_said(event.what, event.limit)
             return _notable(
                 f"{style.warn('?')} {event.step}: {limit} is the limit; nothing more that it pays for begins"
             )
-        case StepUnfolded():
-            what = "items" if event.kind is GroupKind.ITEMS else "steps of its plan"
+        case step_event.StepUnfolded():
+            what = "items" if event.kind is step_event.GroupKind.ITEMS else "steps of its plan"
             return Change(f"▸ {event.step}: {event.count:,} {what}", Weight.PASSING)
-        case FallbackEnded():
+        case step_event.FallbackEnded():
             return _notable(f"{style.warn('↻')} {event.step}: {visible(event.reason)} → {event.to.value}")
-        case DecisionGiven():
+        case step_event.DecisionGiven():
             return _notable(f"{style.warn('◆')} {event.step}: {visible(event.by.name)} said {_said(event)}")
-        case AttemptStarted():
+        case step_event.AttemptStarted():
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             by = f", by {visible(event.agent)}: {event.why}" if event.agent else ""
             return Change(f"▸ {event.step}{again}{by}", Weight.PASSING)
-        case WorkOffered(item=item) if item.arbiter:
+        case step_event.WorkOffered(item=item) if item.arbiter:
             return Change(f"▸ {event.step}: {visible(item.agent)}, because {visible(item.why)}", Weight.PASSING)
-        case AttemptWaiting():
+        case step_event.AttemptWaiting():
             return Change(f"◌ {event.step}: waits for {visible(event.reason)}", Weight.PASSING)
-        case AttemptEnded() if event.outcome.error is not None:
+        case step_event.AttemptEnded() if event.outcome.error is not None:
             return _notable(f"{style.bad('✗')} {event.step}: {visible(event.outcome.detail)}{_then(recorded, event)}")
-        case AttemptEnded() if event.to.value == "passed":
+        case step_event.AttemptEnded() if event.to.value == "passed":
             return _settled(f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})")
-        case ContractHeld():
+        case step_event.ContractHeld():
             return _settled(f"{style.good('✓')} {event.step}: {_check(event.evidence)} held")
-        case ContractBroken() | ContractInconclusive():
+        case step_event.ContractBroken() | step_event.ContractInconclusive():
             verdict = f"{_check(event.evidence)} {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
             return _notable(f"{style.bad('✗')} {event.step}: {verdict}{_then(recorded, event)}")
         case ProtectedChanged():
             return _notable(f"{style.warn('!')} protected: {visible(', '.join(event.files))}; put back")
-        case DoubtFound() if event.settle.value == "person":
+        case step_event.DoubtFound() if event.settle.value == "person":
             return _notable(f"{style.warn('?')} {event.step} is in doubt: {event.reason}")
-        case DoubtChecked() if event.to.value == "in_doubt":
+        case step_event.DoubtChecked() if event.to.value == "in_doubt":
             return _notable(f"{style.warn('?')} {event.step} is in doubt: {visible(event.reason)}")
-        case DoubtSettled() | DoubtChecked():
+        case step_event.DoubtSettled() | step_event.DoubtChecked():
             return _notable(f"{style.warn('↻')} {event.step}: {event.reason}")
         case _:
             return None
 
 
-def _check(evidence: Evidence) -> str:
+def _check(evidence: step_event.Evidence) -> str:
     """What was looked at: an expression is no contract, and gets no environment."""
     return "verification" if evidence.command_sha256 and not evidence.env_seal else "contract"
 
@@ -140,12 +119,18 @@ def _why(reason: str) -> str:
     return f": {visible(reason)}" if reason else ""
 
 
-def _said(event: DecisionGiven) -> str:
+def _said(event: step_event.DecisionGiven) -> str:
     words = event.outcome.output_tail if event.outcome is not None else event.choice
     return f"{visible(' '.join(words.split())[:80])} → {event.to.value}"
 
 
-def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken) -> str:
+def _then(
+    recorded: Recorded,
+    event: step_event.AttemptEnded
+    | step_event.ContractBroken
+    | step_event.ContractInconclusive
+    | step_event.PreconditionBroken,
+) -> str:
     if event.fallback:
         return f"; falls back on {', '.join(event.fallback)}"
     if event.to.value == "pending" and event.not_before is not None:

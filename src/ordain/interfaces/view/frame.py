@@ -82,9 +82,6 @@ def last_lines(tail: str) -> tuple[str, ...]:
     return tuple(shown[-TAIL_LINES:])
 
 
-# --- What is at the top --------------------------------------------------------------------------------------------
-
-
 def _title(state: RunState) -> Iterator[Span]:
     yield Span(visible(state.plan.title), BOLD)
     yield Span(f"  {state.run_id}", DIM)
@@ -122,9 +119,6 @@ def _bar(done: int, failed: int, total: int) -> Iterator[Span]:
     yield Span("━" * good, GOOD)
     yield Span("━" * bad, BAD)
     yield Span("─" * (BAR_CELLS - good - bad), DIM)
-
-
-# --- What runs and what waits --------------------------------------------------------------------------------------
 
 
 def _running(

@@ -23,29 +23,18 @@ _NAMES_WIDTH = 80
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ")
 _COLOURS = {
-    StepState.PENDING: "fill:#ffffff,stroke:#888888,color:#222222",
-    StepState.RUNNING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
-    StepState.WAITING: "fill:#e8f4f7,stroke:#0a7f94,color:#222222",
-    StepState.VERIFYING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
-    StepState.PASSED: "fill:#d9f2d9,stroke:#2b7a2b,color:#222222",
     StepState.FAILED: "fill:#f8d7d7,stroke:#b02020,color:#222222",
     StepState.IN_DOUBT: "fill:#ecd9f5,stroke:#7b3fa0,color:#222222",
     StepState.ESCALATED: "fill:#fbeecb,stroke:#a07414,color:#222222",
-    StepState.SKIPPED: "fill:#eeeeee,stroke:#888888,color:#222222",
+    StepState.RUNNING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
+    StepState.VERIFYING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
+    StepState.WAITING: "fill:#e8f4f7,stroke:#0a7f94,color:#222222",
+    StepState.PENDING: "fill:#ffffff,stroke:#888888,color:#222222",
     StepState.CANCELLED: "fill:#eeeeee,stroke:#888888,color:#222222",
+    StepState.SKIPPED: "fill:#eeeeee,stroke:#888888,color:#222222",
+    StepState.PASSED: "fill:#d9f2d9,stroke:#2b7a2b,color:#222222",
 }
-_WORST_FIRST = (
-    StepState.FAILED,
-    StepState.IN_DOUBT,
-    StepState.ESCALATED,
-    StepState.RUNNING,
-    StepState.VERIFYING,
-    StepState.WAITING,
-    StepState.PENDING,
-    StepState.CANCELLED,
-    StepState.SKIPPED,
-    StepState.PASSED,
-)
+"""How a state looks; the state that says most of a group comes first."""
 
 
 def mermaid_text(plan: Plan, run: RunReport | None = None) -> str:
@@ -93,7 +82,7 @@ def _grouped_lines(plan: Plan, run: RunReport | None) -> Iterator[str]:
 def _worst(states: States, steps: Sequence[StepId]) -> StepState:
     """The state of a group that says most: what went wrong, else what is at work, else what is left to do."""
     found = {states.get(step, StepState.PENDING) for step in steps}
-    return next(state for state in _WORST_FIRST if state in found)
+    return next(state for state in _COLOURS if state in found)
 
 
 def _head(plan: Plan) -> Iterator[str]:

@@ -13,12 +13,8 @@ if TYPE_CHECKING:
     from ordain.core.report.report import InboxItem, PlanLine, Review, RunReport
 
 _OPEN_VERBS = {
-    "stopped": "resume",
-    "stalled": "resume",
-    "paused": "resume",
-    "executing": "watch",
-    "pausing": "watch",
-    "cancelling": "watch",
+    **dict.fromkeys(("stopped", "stalled", "paused"), "resume"),
+    **dict.fromkeys(("executing", "pausing", "cancelling"), "watch"),
 }
 
 

@@ -19,30 +19,15 @@ from ordain.core.plan.tool import action_kind
 from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.report.report import RunReport
 from ordain.core.run.step_event import StepState
-from ordain.interfaces.view.run import painted
+from ordain.interfaces.view.run import MARKS, painted
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import fitted, visible
-
-# --- Picture ---------------------------------------------------------------------------------------------------------
 
 STEPS_DRAWN_MAX = 30
 _WIDTH = 100
 _ID_WIDTH = 32
 _AFTER_WIDTH = 24
 _WAVES_MAX = 60
-_MARKS = {
-    StepState.PENDING: "○",
-    StepState.RUNNING: "▶",
-    StepState.WAITING: "◌",
-    StepState.VERIFYING: "◇",
-    StepState.PASSED: "✓",
-    StepState.FAILED: "✗",
-    StepState.IN_DOUBT: "?",
-    StepState.ESCALATED: "!",
-    StepState.SKIPPED: "»",
-    StepState.CANCELLED: "⊘",
-}
-
 _UNVERIFIED = "≈"
 """In place of the mark of a step that passed, where nothing but somebody's word says so."""
 
@@ -154,9 +139,6 @@ def picture_result(
     )
 
 
-# --- Step by step ----------------------------------------------------------------------------------------------------
-
-
 def _step_lines(
     plan: Plan, needs: Needs, states: States, told: frozenset[StepId], agents: Agents, style: Style
 ) -> Iterator[str]:
@@ -168,7 +150,7 @@ def _step_lines(
     for step in plan.steps:
         state = states.get(step.id, StepState.PENDING)
         word = f"{'unverified' if step.id in told else state.value:<10}" if states else ""
-        mark = _UNVERIFIED if step.id in told else _MARKS[state]
+        mark = _UNVERIFIED if step.id in told else MARKS[state][0]
         label = f"  {numbers[step.id]:>2}. {visible(step.id):<{width}}  {after[step.id]:<{after_width}}"
         room = _WIDTH - 3 - len(label) - len(word)
         if states:
@@ -203,9 +185,6 @@ def _done(step: Step, agents: Agents) -> str:
 def _first(text: str) -> str:
     line, more, _ = text.strip("\n").partition("\n")
     return visible(line) + (" …" if more else "")
-
-
-# --- In waves --------------------------------------------------------------------------------------------------------
 
 
 def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
@@ -256,9 +235,6 @@ def step_names(steps: Sequence[StepId], room: int) -> str:
             return f"{shown} and {len(steps) - count} more"
         shown = more
     return shown
-
-
-# --- Fallbacks -------------------------------------------------------------------------------------------------------
 
 
 def _fallback_lines(plan: Plan, agents: Agents) -> Iterator[str]:

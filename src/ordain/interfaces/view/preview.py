@@ -23,7 +23,6 @@ from ordain.core.plan.tool import HANDLER, action_kind
 from ordain.core.plan.value import StepId
 from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
 from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND
-from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.file_diff import is_whole
 from ordain.core.report.report import Prepared, Review, StepReport
 from ordain.core.report.simulation import SimulatedStep
@@ -470,20 +469,15 @@ def _reach_lines(review: Review, style: Style, detail: str) -> Iterator[str]:
             decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
             yield f"    {style.warn(visible(decided))}"
     if detail == "verbose":
-        yield from _target_lines(review.effects)
+        for kind, verb in _VERBS.items():  # what is read, written and called, each once
+            targets = sorted({one.target for one in review.effects if one.kind == kind})
+            if targets:
+                yield f"    {verb} {', '.join(visible(target, exact=True) for target in targets)}"
         own, contract = (
             write_duration(ms) for ms in (review.limits.step_timeout_ms, review.limits.contract_timeout_ms)
         )
         yield f"  By default:  {review.limits.concurrency} steps at once, {own} a step,"
         yield f"               {contract} a contract, environment {' '.join(review.limits.env)}"
-
-
-def _target_lines(effects: Sequence[PlannedEffect]) -> Iterator[str]:
-    """What is read, written and called, each once."""
-    for kind, verb in _VERBS.items():
-        targets = sorted({one.target for one in effects if one.kind == kind})
-        if targets:
-            yield f"    {verb} {', '.join(visible(target, exact=True) for target in targets)}"
 
 
 def _binding_lines(review: Review, style: Style) -> Iterator[str]:

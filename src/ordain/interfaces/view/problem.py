@@ -41,8 +41,6 @@ class PageResult(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-# --- Words -----------------------------------------------------------------------------------------------------------
-
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)[^)]*\)")
 
 

@@ -37,11 +37,14 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
         about.append(f"{question.behind} step{'s' * (question.behind != 1)} cannot begin before")
     if about:
         yield f"  {style.dim(', '.join(about))}"
-    tried = list(_try_lines(question)) if question.kind != "ask" or len(question.tries) > 1 else []
+    tried = [f"    {_try(one)}" for one in question.tries] if question.kind != "ask" or len(question.tries) > 1 else []
     if question.detail and question.detail not in "".join(tried[-1:]):  # said once is enough
         yield f"  {visible(question.detail)}"
     if question.form is not None:
         yield from (f"  {visible(line)}" for line in form_lines(question.form))
+    if tried:
+        more = question.tries[0].attempt - 1
+        yield f"  Tried:{f' (and {more} times before)' if more else ''}"
     yield from tried
     yield from seen_lines(question)
     if question.kind != "ask" and question.policy is not None:
@@ -100,13 +103,6 @@ def wanted_words(question: Question) -> str:
     if question.takes == "text":
         return "a text"
     return f"a value that fits {visible(msgspec.json.encode(question.schema).decode())}"
-
-
-def _try_lines(question: Question) -> Iterator[str]:
-    if question.tries:
-        more = question.tries[0].attempt - 1
-        yield f"  Tried:{f' (and {more} times before)' if more else ''}"
-    yield from (f"    {_try(one)}" for one in question.tries)
 
 
 def _try(one: Try) -> str:

@@ -89,8 +89,6 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_MAX]) + (f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else "")
 
 
-# --- Known before it starts ------------------------------------------------------------------------------------------
-
 _WORDS = {KnownAnswer.FAIL: "FAIL", KnownAnswer.PASS: "PASS", KnownAnswer.UNKNOWN: "not known yet"}
 _SHOWN_MAX = 3
 """How many places of each are named."""

@@ -262,20 +262,24 @@ def _run_status(report: RunReport, style: Style) -> str:
             return style.warn(words)
 
 
-_PAINT = {
-    StepState.PASSED: "32",
-    StepState.FAILED: "31",
-    StepState.IN_DOUBT: "35",
-    StepState.ESCALATED: "33",
-    StepState.RUNNING: "36",
-    StepState.WAITING: "36",
-    StepState.VERIFYING: "36",
+MARKS = {
+    StepState.PENDING: ("○", "2"),
+    StepState.RUNNING: ("▶", "36"),
+    StepState.WAITING: ("◌", "36"),
+    StepState.VERIFYING: ("◇", "36"),
+    StepState.PASSED: ("✓", "32"),
+    StepState.FAILED: ("✗", "31"),
+    StepState.IN_DOUBT: ("?", "35"),
+    StepState.ESCALATED: ("!", "33"),
+    StepState.SKIPPED: ("»", "2"),
+    StepState.CANCELLED: ("⊘", "2"),
 }
+"""The mark and the colour of a step that stands so."""
 
 
 def painted(text: str, state: StepState, style: Style) -> str:
     """A text in the colour of a state."""
-    return style(text, _PAINT[state]) if state in _PAINT else style.dim(text)
+    return style(text, MARKS[state][1])
 
 
 _NO_PLANS = "No plans here yet. Start with: ordain run DOCUMENT"

@@ -86,9 +86,6 @@ def listed(
         yield style.dim(f"  … and {len(found) - ROWS_MAX} more: ordain {verb} --json")
 
 
-# --- Plans and runs --------------------------------------------------------------------------------------------------
-
-
 def _plan_lines(plans: Plans, style: Style, width: int) -> Iterator[str]:
     yield from _head(f"Plans: {plans.count}", style)
     yield from _counted_lines(plans.by_status, style, width)
@@ -136,9 +133,6 @@ def _counted_lines(counted: Mapping[str, int], style: Style, width: int) -> Iter
         yield f"  {name:<12} {count:>{number}} {style(made, colour) if colour is not None else made}"
 
 
-# --- Time ------------------------------------------------------------------------------------------------------------
-
-
 def _time_lines(time: Time, style: Style, width: int) -> Iterator[str]:
     if not time.total_ms:
         return
@@ -177,9 +171,6 @@ def _stretch(part: Part, columns: int, style: Style) -> str:
 
 def _tries(attempts: int, failures: int) -> str:
     return f"×{attempts}" + (f", {failures} failed" if failures else "")
-
-
-# --- What went wrong -------------------------------------------------------------------------------------------------
 
 
 def _failure_lines(failures: Sequence[Failure], style: Style, width: int) -> Iterator[str]:
@@ -243,9 +234,6 @@ def _retry_lines(retries: Retries, style: Style, width: int) -> Iterator[str]:
         yield from _head(f"Passes that needed more than one attempt: {again}", style)
         counted = {f"{tries} attempt{'s' * (tries != 1)}": count for tries, count in retries.passes_by_attempts.items()}
         yield from _counted_lines(counted, style, width)
-
-
-# --- Numbers ---------------------------------------------------------------------------------------------------------
 
 
 def _length(duration_ms: int) -> str:

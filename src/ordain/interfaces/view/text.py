@@ -10,18 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import assert_never
 
-from ordain.core.plan.condition import (
-    ApprovalValid,
-    CustomCondition,
-    LockAvailable,
-    LockHeld,
-    PaneExists,
-    PaneState,
-    PatternMatched,
-    PatternNotMatched,
-    Precondition,
-    StepCompleted,
-)
+from ordain.core.plan import condition as conditions
 from ordain.core.plan.model import ForEach
 from ordain.core.plan.words import write_duration
 from ordain.core.text.confusable import confusable_places, is_hidden, spelling_places
@@ -60,30 +49,30 @@ def cells(text: str) -> int:
 # Conditions in words, with every value that they hold; whoever reads them has read the condition.
 
 
-def condition_words(condition: Precondition) -> str:
+def condition_words(condition: conditions.Precondition) -> str:
     """A condition as a sentence without its full stop."""
     match condition:
-        case PaneExists(pane_id=pane):
+        case conditions.PaneExists(pane_id=pane):
             return f"pane {pane} exists"
-        case PaneState(pane_id=pane, expected_agent=agent, expected_domain=domain):
+        case conditions.PaneState(pane_id=pane, expected_agent=agent, expected_domain=domain):
             both = (("agent", agent), ("domain", domain))
             wanted = [f"{word} {json.dumps(value, ensure_ascii=False)}" for word, value in both if value is not None]
             return f"pane {pane} has {' and '.join(wanted)}" if wanted else f"pane {pane} is in its state"
-        case PatternMatched(rule_id=rule, pane_id=pane, within_ms=within):
+        case conditions.PatternMatched(rule_id=rule, pane_id=pane, within_ms=within):
             time = f" within {write_duration(within)}" if within is not None else ""
             return f"the pattern {rule} was seen{_in_pane(pane)}{time}"
-        case PatternNotMatched(rule_id=rule, pane_id=pane):
+        case conditions.PatternNotMatched(rule_id=rule, pane_id=pane):
             return f"the pattern {rule} is not seen{_in_pane(pane)}"
-        case LockHeld(lock_name=name):
+        case conditions.LockHeld(lock_name=name):
             return f"the lock {name} is held"
-        case LockAvailable(lock_name=name):
+        case conditions.LockAvailable(lock_name=name):
             return f"the lock {name} is free"
-        case ApprovalValid(scope=scope):
+        case conditions.ApprovalValid(scope=scope):
             workspace = f" in workspace {scope.workspace_id}" if scope.workspace_id is not None else ""
             return f"an approval covers {scope.action_kind}{_in_pane(scope.pane_id)}{workspace}"
-        case StepCompleted(step_id=step):
+        case conditions.StepCompleted(step_id=step):
             return f"the step {step} is completed"
-        case CustomCondition(name=name, expression=expression):
+        case conditions.CustomCondition(name=name, expression=expression):
             return f"{json.dumps(name, ensure_ascii=False)}: {expression}"
         case _ as never:
             assert_never(never)
