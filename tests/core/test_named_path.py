@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ordain.core.lint.named_path import wanted_words
+from ordain.core.lint.program import wanted_words
 from ordain.core.lint.rules import lint
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.action import Task

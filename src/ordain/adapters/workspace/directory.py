@@ -17,9 +17,8 @@ from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.locate import configuration, git_head, read_regular
 from ordain.adapters.workspace.operand import PatternLook, contents, operand_path, operand_pattern
 from ordain.adapters.workspace.secret import KnownSecrets
-from ordain.core.lint.named_path import wanted_words
 from ordain.core.lint.path import edits, handed_files, wanted_files, written_places
-from ordain.core.lint.program import started_by
+from ordain.core.lint.program import started_by, wanted_words
 from ordain.core.lint.survey import Facts, Survey
 from ordain.core.plan.command import program_of
 from ordain.core.plan.expr import ExpressionError

@@ -35,11 +35,9 @@ from ordain.core.text.problem import Problem, blame_step
 
 def _compound(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]]:
     """The contracts that are more than plain words, taken apart; one that nobody could take apart is left out."""
-    if facts.scripts:
-        for step, contract in survey.contracts:
-            script = facts.scripts.get(contract.command)
-            if script is not None:
-                yield step, contract, script
+    for step, contract in survey.contracts if facts.scripts else ():
+        if (script := facts.scripts.get(contract.command)) is not None:
+            yield step, contract, script
 
 
 def _all(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]]:
@@ -47,41 +45,24 @@ def _all(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]
     yield from _compound(survey, facts)
 
 
-def command_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A command that bash cannot parse would fail only when its turn comes."""
-    for step, action in survey.commands:
-        yield from _syntax(step, "command", action.command, facts)
-
-
-def contract_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A contract, or a check in doubt, must say something, in words that bash can parse."""
-    for step, contract in survey.contracts:
-        yield from _syntax(step, "contract", contract.command, facts)
-    for step, text in survey.checks:
-        yield from _syntax(step, "check", text, facts)
+def syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A command, a contract or a check in doubt says something, in words that bash can parse."""
+    for step, what, text in survey.shell_texts:
+        code = "E_COMMAND_SYNTAX" if what == "command" else "E_CONTRACT_SYNTAX"
+        if not text or text.isspace():
+            yield blame_step(step.id, code, f"The {what} of `{step.id}` is empty.")
+        elif text in facts.shell_faults:
+            yield blame_step(step.id, code, f"bash cannot read the {what} of `{step.id}`: {facts.shell_faults[text]}.")
 
 
 def syntax_unasked(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A check that covers a part of the plan says which part it left out."""
-    if not facts.unasked:
-        return
-    texts = [(step, action.command) for step, action in survey.commands]
-    texts += [(step, contract.command) for step, contract in survey.contracts]
-    texts += survey.checks
-    left = [step for step, text in texts if text in facts.unasked]
+    left = [step for step, _, text in survey.shell_texts if text in facts.unasked] if facts.unasked else []
     if left:
         many = f"{len(left):,} commands and contracts, the first of them in `{left[0].id}`"
         detail = f"The syntax of {many}, was not checked: bash could not be asked about all of them."
         hint = "Split the plan, or put long commands into scripts of the workspace."
         yield blame_step(left[0].id, "W_SYNTAX_UNCHECKED", detail, hint)
-
-
-def _syntax(step: Step, what: str, text: str, facts: Facts) -> Iterator[Problem]:
-    code = "E_COMMAND_SYNTAX" if what == "command" else "E_CONTRACT_SYNTAX"
-    if not text or text.isspace():
-        yield blame_step(step.id, code, f"The {what} of `{step.id}` is empty.")
-    elif text in facts.shell_faults:
-        yield blame_step(step.id, code, f"bash cannot read the {what} of `{step.id}`: {facts.shell_faults[text]}.")
 
 
 def contract_status(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -125,11 +106,9 @@ def expression_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A verification by an expression that asks about nothing says the same whatever the step did."""
     for asked in survey.asked:
         used = asked.named
-        if not asked.after or asked.step is None or used.faults:
+        if not asked.after or asked.step is None or (asked.expression, asked.names) in facts.expression_faults:
             continue
-        if (asked.expression, asked.names) in facts.expression_faults:
-            continue
-        if not (used.steps or used.data or used.params or used.others):
+        if not (used.faults or used.steps or used.data or used.params or used.others):
             detail = f"The verification of `{asked.step.id}` says the same whatever happens: it asks about nothing."
             hint = "Let it ask how the step ended (`exit_code`, `output`), or give the step a contract."
             yield blame_step(asked.step.id, "E_CONTRACT_VACUOUS", detail, hint)
@@ -178,13 +157,15 @@ def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Nothing can say that a step without a contract is done after all."""
     for step in survey.steps:
         last = last_policy(step.on_failure)
-        if isinstance(last, Fallback) and last.steps and _looks_back(step):
+        if not isinstance(last, Fallback) or not last.steps:
+            continue
+        if _looks_back(step):
             detail = (
                 f"The verification of `{step.id}` asks how its own attempt ended, and fallbacks do not change that."
             )
             hint = "Give the step a contract: it is run again after the fallback, and sees what that did."
             yield blame_step(step.id, "W_FALLBACK_UNPROVED", detail, hint)
-        elif isinstance(last, Fallback) and last.steps and check_of(step) is None:
+        elif check_of(step) is None:
             names = ", ".join(last.steps)
             detail = f"`{step.id}` falls back on {names}, and has no contract that could pass it afterwards."
             hint = "It stays failed, and the plan's failure policy follows. A contract would tell."
@@ -192,9 +173,8 @@ def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for scope in survey.scopes:
         last = last_policy(scope.plan.on_failure)
         if isinstance(last, Fallback) and last.steps:
-            followed = [one for one in scope.steps.values() if not last_policy(one.on_failure)]
-            plain = [one.id for one in followed if not check_of(one) or _looks_back(one)]
-            if plain:
+            followed = (one for one in scope.steps.values() if not last_policy(one.on_failure))
+            if plain := [one.id for one in followed if not check_of(one) or _looks_back(one)]:
                 more = f" and {len(plain) - 1:,} more" if len(plain) > 1 else ""
                 detail = (
                     f"The plan falls back on {', '.join(last.steps)}, and for `{plain[0]}`{more} there is no "
@@ -224,9 +204,8 @@ def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 # --- What an exit status says ----------------------------------------------------------------------------------------
-#
-# Plain rules over the statements of a script, which runs under `bash -eo pipefail`. Where a rule does not fit, the
-# status counts as open: calling a good contract vacuous is worse than missing a bad one.
+# Plain rules for scripts under `bash -eo pipefail`. Where none fits, the status counts as open: calling a good contract
+# vacuous is worse than missing a bad one.
 
 _SUCCEEDS = frozenset(
     ["true", ":", "echo", "set", "trap", "umask", "export", "readonly", "declare", "typeset", "unset"]
@@ -238,17 +217,13 @@ _EXPANDED = re.compile(r"[*?\[\]{}~$`\\]")
 _CATCHES = frozenset(["EXIT", "0", "DEBUG", "ERR"])
 """What a trap can be set on so that it may change the exit status of the whole script."""
 _FAIL_OPTIONS = frozenset(["pipefail", "errexit"])
-
-
 Functions = Mapping[str | None, int | None]
 """The status of each function that a script defines, judged by its own commands alone."""
 
 
 def constant_status(script: Script) -> int | None:
-    """The exit status that a script has whatever happens; None where it may have another.
-
-    A script that ends in `true` counts as constant although bash leaves it at the first failure before: such an end
-    proves nothing, and hides what fails where `-e` does not look."""
+    """The exit status that a script has whatever happens; None where it may have another. One that ends in `true`
+    counts as constant: such an end proves nothing, and hides what fails where `-e` does not look."""
     if len(script.statements) == 1 and isinstance(only := script.statements[0], Simple) and only.inner is None:
         return _words_status(unwrapped(only.words))  # most contracts are one command
     exits = {_left_with(one.words) for one in script.commands if one.words and _leaves(one.words)}
@@ -401,11 +376,12 @@ def _test_status(words: Words) -> int | None:
 
 
 def ignores_failures(script: Script) -> str | None:
-    """The words that switch off what makes a failure count, such as `set +o pipefail`, or may make a success of it,
-    such as `trap 'exit 0' EXIT`."""
+    """The words that keep a failure from counting, such as `set +o pipefail` and `trap 'exit 0' EXIT`."""
     for words in script.own_words:
         given = [word or "" for word in words[1:]]
-        if (words[0] == "set" and _unsets(given)) or (words[0] == "shopt" and _shopt_unsets(given)):
+        options = "".join(word for word in given if word.startswith("-"))
+        unset = {"u", "o"} <= set(options) and not _FAIL_OPTIONS.isdisjoint(given)
+        if (words[0] == "set" and _unsets(given)) or (words[0] == "shopt" and unset):
             return " ".join([words[0], *given])
     every = list(everywhere(script.statements))
     for trap in every:
@@ -425,8 +401,3 @@ def _unsets(given: list[str]) -> bool:
         word.startswith("+") and ("e" in word or ("o" in word and named in _FAIL_OPTIONS))
         for word, named in pairwise([*given, ""])
     )
-
-
-def _shopt_unsets(given: list[str]) -> bool:
-    options = "".join(word for word in given if word.startswith("-"))
-    return "u" in options and "o" in options and not _FAIL_OPTIONS.isdisjoint(given)

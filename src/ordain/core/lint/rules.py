@@ -1,15 +1,13 @@
-"""`lint`: all the rules, run over a plan, all problems at once.
-
-One small function per rule; a rule looks at the survey of the plan and at the facts, and knows no other rule. The order
-here is the order of the corpus: structure, references, surroundings, contracts.
-"""
+"""`lint`: all the rules, run over a plan, all problems at once. A rule looks at the survey of the plan and at the
+facts, and knows no other rule. The order here is the order of the corpus: structure, references, surroundings,
+contracts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from ordain.core.lint import agent as agents
-from ordain.core.lint import content, contract, named_path, reference, structure, unsupported
+from ordain.core.lint import content, contract, reference, structure, unsupported
 from ordain.core.lint import path as paths
 from ordain.core.lint import program as programs
 from ordain.core.lint import tool as tools
@@ -34,17 +32,11 @@ RULES: tuple[Rule, ...] = (
     *(paths.read_kinds, paths.beneath, paths.protecting, paths.reads_there, paths.topics_there, paths.writes_apart),
     *(paths.edits_fit, paths.protected_apart),
     content.no_secrets,
-    *(contract.command_syntax, contract.contract_syntax, contract.syntax_unasked, contract.contract_status),
-    contract.contract_output,
-    *(
-        contract.contract_proof,
-        contract.contract_vacuous,
-        contract.expression_vacuous,
-        contract.contract_negated,
-        contract.contract_pipe,
-    ),
+    *(contract.syntax, contract.syntax_unasked, contract.contract_status, contract.contract_output),
+    *(contract.contract_proof, contract.contract_vacuous, contract.expression_vacuous, contract.contract_negated),
+    contract.contract_pipe,
     *(contract.contract_unread, contract.contract_existence, contract.contract_sigpipe, contract.fallback_unproved),
-    *(programs.contract_starts, programs.command_starts, named_path.named_there),
+    *(programs.contract_starts, programs.command_starts, programs.named_there),
     unsupported.not_yet,
 )
 
@@ -57,18 +49,15 @@ WANT_ALL: frozenset[Rule] = frozenset(
         *(reference.may_be_missing, reference.expressions, reference.data_order),
         *(agents.named, agents.used, agents.budget, agents.uncounted),
         *(paths.reads_there, paths.edits_fit, paths.writes_apart, paths.protected_apart),
-        *(programs.contract_starts, programs.command_starts, named_path.named_there),
+        *(programs.contract_starts, programs.command_starts, programs.named_there),
     )
 )
-"""Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part, and what
-steps say of each other may be said of a step that was taken for another one."""
+"""Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part."""
 
 
 def lint(plan: Plan, facts: Facts, *, partial: bool = False) -> tuple[Problem, ...]:
-    """Everything wrong with a plan in these surroundings; empty is good.
-
-    Of a partial plan, what a reader could read of a document with errors, only what is wrong whatever the rest says.
-    """
+    """Everything wrong with a plan in these surroundings; of a partial one only what is wrong whatever the rest
+    says."""
     survey = Survey(plan)
     rules = [rule for rule in RULES if rule not in WANT_ALL] if partial else RULES
     return tuple(problem for rule in rules for problem in rule(survey, facts))

@@ -172,6 +172,17 @@ class Survey:
         if step.preconditions:
             self._take_conditions(scope, step, step.preconditions)
 
+    @cached_property
+    def looks(self) -> list[tuple[Step, str, str]]:
+        """Every command that looks at what a step did, and what it is called."""
+        contracts = [(step, "contract", contract.command) for step, contract in self.contracts]
+        return [*contracts, *((step, "check", text) for step, text in self.checks)]
+
+    @cached_property
+    def shell_texts(self) -> list[tuple[Step, str, str]]:
+        """Every text that bash gets, and what it is called."""
+        return [*((step, "command", command.command) for step, command in self.commands), *self.looks]
+
     def declared(self) -> Iterator[tuple[str | None, msgspec.Struct]]:
         """Every precondition, way of verifying and failure policy, with the step that it is of; None for a plan's."""
         for scope in self.scopes:
