@@ -45,8 +45,6 @@ from ordain.core.policy.program import may_be_options
 from ordain.core.text.limit import strings
 from ordain.core.text.problem import Place, Problem, blame_plan, blame_step
 
-# --- Reference -------------------------------------------------------------------------------------------------------
-
 _PARTS = ("output", "exit_code", "answered_by")
 _INSTEAD = {
     "command": 'Give it to the command in `env`, where no value can break out: `env: {X: "${…}"}` and `"$X"`.',
@@ -154,8 +152,7 @@ def reads_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def completed_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A step that must have passed before another one is there: otherwise that one could never begin. Before a plan
-    begins none has."""
+    """A step that must have passed before another one is there; before a plan begins none has passed."""
     for condition, name in _steps_named(survey.plan.preconditions):
         detail = f"The plan: `{condition}` names `{name}`, and no step has run yet."
         yield blame_plan("preconditions", "E_REF", detail, "Make it a precondition of a step.")
@@ -181,10 +178,8 @@ def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 name in mention.scope.known
             ):
                 why = _why_missing(mention.scope, mention.step, name, facts)
-                if (
-                    isinstance(mention.reference.source, StepAnsweredBy)
-                    and type(mention.scope.known[name].action) is Task
-                ):
+                answered = isinstance(mention.reference.source, StepAnsweredBy)
+                if answered and type(mention.scope.known[name].action) is Task:
                     why = why or "is a task, which an agent may do"
                 if why is not None:
                     with_default = replace(mention.reference, default=Default(value="…"))
@@ -199,12 +194,9 @@ def _why_missing(scope: Scope, step: Step, name: str, facts: Facts) -> str | Non
         return "is a fallback and runs only if something fails"
     if target.when is not None:
         return "runs only under a condition"
-    for policy in (target.on_failure, scope.plan.on_failure, facts.settings.on_failure):
-        last = last_policy(policy)
-        if last is not None:
-            if isinstance(last, Skip):
-                return "is skipped when it fails"
-            break
+    policies = map(last_policy, (target.on_failure, scope.plan.on_failure, facts.settings.on_failure))
+    if isinstance(next(filter(None, policies), None), Skip):
+        return "is skipped when it fails"
     if step.id in scope.fallbacks:
         general = last_policy(scope.plan.on_failure)
         if name in scope.users.get(step.id, ()) or (isinstance(general, Fallback) and step.id in general.steps):
@@ -241,11 +233,7 @@ def _fixed_texts(survey: Survey) -> Iterator[tuple[str | None, str, str, dict[st
 
 
 def _texts(survey: Survey) -> Iterator[tuple[Step, str, str]]:
-    for step, command in survey.commands:
-        yield step, "command", command.command
-    for step, contract in survey.contracts:
-        yield step, "contract", contract.command
-    yield from ((step, "check", text) for step, text in survey.checks)
+    yield from survey.shell_texts
     tasks = ((step, task) for _, step, task in survey.tasks)
     for step, action in chain(tasks, survey.others):
         yield from ((step, part.what, part.value) for part in parts(action, Prose, CommandText))
@@ -265,11 +253,9 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str | None, str, str]]:
                 # The text of a program may well have a `$${` in it, which is none of ours.
                 if isinstance(word, str) and (at == 0 or next(references(word, item_name(step)), None) is not None):
                     yield step.id, "program", word
-    tasks = ((step, task) for _, step, task in survey.tasks)
-    for step, action in chain(tasks, survey.others):
-        found = parts(action, Name, PathRead, PathWritten)
-        yield from ((step.id, part.what or part.field, part.value) for part in found)
-    for step_id, declared in survey.declared():
+    tasks = ((step.id, task) for _, step, task in survey.tasks)
+    others = ((step.id, action) for step, action in survey.others)
+    for step_id, declared in chain(tasks, others, survey.declared()):
         found = parts(declared, Name, PathRead, PathWritten)
         yield from ((step_id, part.what or part.field, part.value) for part in found)
 
@@ -351,8 +337,7 @@ def _ends_with_status(step: Step) -> bool:
     return declared.effect is EffectClass.OPAQUE and not declared.ledger_only and not isinstance(step.action, CallTool)
 
 
-# --- Stored ----------------------------------------------------------------------------------------------------------
-# Rules about stored data: who reads a key that several steps store gets what the plan says, not what chance says.
+# --- Stored data -----------------------------------------------------------------------------------------------------
 
 _PAIRS_MAX = 100_000
 """How many readers and storing steps are compared; a plan that has more gets no warning for the rest."""
@@ -405,8 +390,7 @@ def _when_run(scope: Scope, name: str) -> Sequence[str]:
 
 
 def _undecided(scope: Scope, stores: Sequence[str], reader: str) -> tuple[str, str] | None:
-    """Two steps that both store what a reader reads, of which nobody can say which is last. Of those under a condition
-    perhaps only one runs."""
+    """Two steps that both store what a reader reads and surely run, of which nobody can say which is last."""
     certain = [store for store in stores if store in scope.steps and scope.steps[store].when is None]
     before = sorted((store for store in certain if scope.order.before(store, reader)), key=scope.order.sort_key)
     return next(((one, before[-1]) for one in before[:-1] if not scope.order.before(one, before[-1])), None)

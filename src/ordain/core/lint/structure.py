@@ -1,5 +1,4 @@
-"""Rules about the shape of a plan (version, steps, ids, order, nesting, names, parameters) and about its numbers:
-timeouts, attempts, repetitions, budgets and lengths stay within what a run can keep."""
+"""Rules about the shape of a plan and about its numbers, which stay within what a run can keep."""
 
 from __future__ import annotations
 
@@ -27,7 +26,6 @@ from ordain.core.policy.tier import tier_of, tier_problem, writable
 from ordain.core.text.limit import (
     COMMAND_BYTES_MAX,
     CONCURRENCY_MAX,
-    DAY_MS,
     INTEGER_MAX,
     NESTED_PLANS_MAX,
     REPETITIONS_MAX,
@@ -280,6 +278,7 @@ def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:
 # --- Numbers ---------------------------------------------------------------------------------------------------------
 
 _SURELY_SHORT = COMMAND_BYTES_MAX // 4
+_CONCURRENCY, _TIMEOUT = Count("concurrency", CONCURRENCY_MAX), Duration("timeout")
 
 
 def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -294,21 +293,17 @@ def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _unlimited(step: Step) -> bool:
-    return (
-        step.timeout_ms is None
-        and step.on_failure is None
-        and step.budget is None
-        and step.for_each is None
-        and not step.preconditions
-        and (step.verification is None or isinstance(step.verification.strategy, Contract))
-        and (step.verification is None or step.verification.timeout_ms is None)
-    )
+    checked = step.verification
+    if checked is not None and (not isinstance(checked.strategy, Contract) or checked.timeout_ms is not None):
+        return False
+    given = (step.timeout_ms, step.on_failure, step.budget, step.for_each)
+    return not step.preconditions and all(one is None for one in given)
 
 
 def _plan_faults(plan: Plan) -> Iterator[tuple[str, str]]:
     """What is wrong with numbers of the plan itself, by the field that they are in."""
-    yield from (("concurrency", fault) for fault in _concurrency_faults(plan.concurrency))
-    yield from (("timeout_ms", fault) for fault in _timeout_faults(plan.timeout_ms))
+    yield from (("concurrency", fault) for fault in _number_faults(_CONCURRENCY, plan.concurrency))
+    yield from (("timeout_ms", fault) for fault in _number_faults(_TIMEOUT, plan.timeout_ms))
     if plan.on_failure is not None:
         yield from (("on_failure", fault) for fault in _declared_faults(plan.on_failure))
     yield from (("budget", fault) for fault in _budget_faults(plan.budget))
@@ -317,15 +312,14 @@ def _plan_faults(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _step_faults(step: Step) -> Iterator[str]:
-    yield from _timeout_faults(step.timeout_ms)
+    yield from _number_faults(_TIMEOUT, step.timeout_ms)
     if step.on_failure is not None:
         yield from _declared_faults(step.on_failure)
     yield from _budget_faults(step.budget)
     if step.for_each is not None:
         for name, number in (("max", step.for_each.max), ("batch", step.for_each.batch)):
-            if number is not None and not 1 <= number <= REPETITIONS_MAX:
-                yield f"`{name}` of `for_each` must be between 1 and {REPETITIONS_MAX}"
-        yield from _concurrency_faults(step.for_each.concurrency)
+            yield from _number_faults(Count(f"`{name}` of `for_each`", REPETITIONS_MAX), number)
+        yield from _number_faults(_CONCURRENCY, step.for_each.concurrency)
     if step.verification is not None:
         yield from _declared_faults(step.verification)
     for condition in step.preconditions:
@@ -342,14 +336,9 @@ def _declared_faults(value: msgspec.Struct) -> Iterator[str]:
         yield from [fault for fault in faults if fault is not None][:1]
 
 
-def _timeout_faults(timeout_ms: int | None) -> Iterator[str]:
-    if timeout_ms is not None and not 0 < timeout_ms <= DAY_MS:
-        yield "timeout must be more than zero and at most a day"
-
-
-def _concurrency_faults(concurrency: int | None) -> Iterator[str]:
-    if concurrency is not None and not 1 <= concurrency <= CONCURRENCY_MAX:
-        yield f"concurrency must be between 1 and {CONCURRENCY_MAX}"
+def _number_faults(role: Duration | Count, number: int | None) -> Iterator[str]:
+    if number is not None and (fault := role.fault(number, role.what)) is not None:
+        yield fault
 
 
 def _budget_faults(budget: Budget | None) -> Iterator[str]:
@@ -379,13 +368,9 @@ def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """The operating system takes a command only up to a length."""
     commands = ((step, (action.command,)) for step, action in survey.commands)
     programs = ((step, program.argv) for step, call in survey.calls if (program := program_of(call)) is not None)
-    contracts = ((step, (contract.command,)) for step, contract in survey.contracts)
-    checks = ((step, (text,)) for step, text in survey.checks)
-    for step, words in chain(commands, programs, contracts, checks):
-        if any(len(word) > _SURELY_SHORT and _too_long(word) for word in words):
+    looks = ((step, (text,)) for step, _, text in survey.looks)
+    for step, words in chain(commands, programs, looks):
+        long = (word for word in words if len(word) > _SURELY_SHORT)
+        if any(len(word.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX for word in long):
             detail = f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes."
             yield blame_step(step.id, "E_STEP_LIMIT", detail, "Put it into a script file and run that.")
-
-
-def _too_long(text: str) -> bool:
-    return len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX
