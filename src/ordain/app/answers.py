@@ -14,16 +14,18 @@ from ordain.app.gate import Gate
 from ordain.app.refusals import Refusals
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.signature import fingerprint
-from ordain.core.lineage.answer_command import answer_commands, asked_word, spelt_word
 from ordain.core.lineage.ask import Given, answer_bytes
 from ordain.core.lineage.decision import (
     Asked,
     Question,
+    answer_commands,
+    asked_word,
     decided,
     find_question,
     persons_only,
     questions,
     signed_decision,
+    spelt_word,
     stale,
     still_asked,
     value_given,

@@ -20,7 +20,7 @@ from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import Comparison, Side, difference
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.ledger.summary import PlanSummary
-from ordain.core.lineage.answer_command import answer_commands
+from ordain.core.lineage.decision import answer_commands
 from ordain.core.lineage.lineage import PlanState, Stage
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan

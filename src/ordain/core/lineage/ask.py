@@ -1,14 +1,14 @@
 """Steps that only a person can do: what they wait for, when they wait no longer, and what counts as an answer.
 
-Of a question the answer is the step's result: a text, one of the choices, or a value that fits the schema. Of a task it
-is what the person gives with the word that it is done, if anything. Nothing but a person's decision ends such a step,
-or its time being over.
+The answer to a question, or what is given with the word that a task is done, is the step's result. Nothing but a
+person's decision ends such a step, or its time being over.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,10 +16,10 @@ import msgspec
 from ordain.core.plan.action import Ask
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.run_state import RunState
-from ordain.core.run.schedule import ended
 from ordain.core.run.step_event import AttemptEnded, AttemptWaiting, Outcome
+from ordain.core.run.wait import ended_outside
 from ordain.core.text.limit import OUTPUT_BYTES_MAX, number_fault
-from ordain.core.text.problem import Problem, Refused, closest
+from ordain.core.text.problem import closest, refuse
 from ordain.core.text.schema import Matches, misfits
 
 SAID_MAX = 4000
@@ -27,8 +27,7 @@ SAID_MAX = 4000
 
 
 def waiting_for(state: RunState, step_id: StepId) -> AttemptWaiting:
-    """The event for a step that has come to what a person is to answer or to do. People take days, so only a timeout of
-    its own ends it."""
+    """The event for a step that has come to what a person is to answer or to do. Only a timeout of its own ends it."""
     step, record = state.step(step_id), state.steps[step_id]
     until = Instant((record.started_at or 0) + step.timeout_ms) if step.timeout_ms is not None else None
     persons = f"a person to do it, as `{record.agent}`"
@@ -38,16 +37,12 @@ def waiting_for(state: RunState, step_id: StepId) -> AttemptWaiting:
 
 def given_up(state: RunState, step_id: StepId, now: Instant) -> AttemptEnded:
     """The event for a step whose question nobody answered in time."""
-    record = state.steps[step_id]
-    duration_ms = max(now - (record.started_at or now), 0)
-    detail = f"waited in vain for {record.waits_for}"
-    outcome = Outcome(duration_ms=duration_ms, error="F_STEP_TIMEOUT", detail=detail)
-    return ended(state, step_id, outcome, now, stopped=False)
+    detail = f"waited in vain for {state.steps[step_id].waits_for}"
+    return ended_outside(state, step_id, now, Outcome(duration_ms=0, error="F_STEP_TIMEOUT", detail=detail))
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person gave as their answer: a word or text as they typed it, or a JSON value; and what they say with
-    it."""
+    """A person's answer: a word or text as they typed it, or a JSON value; and what they say with it."""
 
     word: str = ""
     value: Any = msgspec.UNSET
@@ -73,8 +68,7 @@ def answer_value(action: Ask, given: Given, matches: Matches) -> Any:
         return _sized(value)
     if is_text:
         value = _typed(action, given.word, matches)
-    wrong = [*_unkept(value)] or [*misfits(action.schema, value, matches)]
-    if wrong:
+    if wrong := [*_unkept(value)] or [*misfits(action.schema, value, matches)]:
         said = "; ".join(wrong[:5])
         raise _refused(f"The answer does not fit: {said}.", f"It should fit: {_spelt(action.schema)}")
     return _sized(value)
@@ -87,8 +81,7 @@ def task_value(given: Given) -> Any:
         return _sized(given.said) if given.said else msgspec.UNSET
     if given.said:
         raise _refused("A task gives one result, and this says two.", "Give it with -m as a text, or with --value.")
-    wrong = [*_unkept(given.value)]
-    if wrong:
+    if wrong := [*_unkept(given.value)]:
         raise _refused(f"The value cannot be kept: {'; '.join(wrong[:5])}.")
     return _sized(given.value)
 
@@ -104,8 +97,7 @@ def _choice(action: Ask, value: Any) -> str:
         return value
     detail = f"`{_spelt(value)}` is not one of the choices."
     named = "Choose one of " + ", ".join(f"`{name}`" for name in action.choices) + "."
-    hints = (*(closest(value, action.choices) if isinstance(value, str) else ()), named)
-    raise Refused([Problem(code="E_ANSWER_CHOICE", detail=detail, hints=hints)])
+    raise refuse("E_ANSWER_CHOICE", detail, *(closest(value, action.choices) if isinstance(value, str) else ()), named)
 
 
 def _typed(action: Ask, word: str, matches: Matches) -> Any:
@@ -113,8 +105,7 @@ def _typed(action: Ask, word: str, matches: Matches) -> Any:
     try:
         value = json.loads(word, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        wrong = next(misfits(action.schema, word, matches), None)
-        if wrong is not None:
+        if (wrong := next(misfits(action.schema, word, matches), None)) is not None:
             raise _refused(f"`{word[:200]}` is not JSON, and as a text it does not fit: {wrong}.") from None
         return word
     # A version such as 1.40 is a number to JSON and a text to whoever asked for one.
@@ -125,14 +116,10 @@ def _typed(action: Ask, word: str, matches: Matches) -> Any:
 def _unkept(value: Any) -> Iterator[str]:
     """What keeps a value from being the same wherever it is read."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        fault = number_fault(value)
-        if fault is not None:
+        if (fault := number_fault(value)) is not None:
             yield fault[1].rstrip(".")
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _unkept(one)
-    elif isinstance(value, dict):
-        for one in value.values():
+    elif isinstance(value, list | tuple | dict):
+        for one in value.values() if isinstance(value, dict) else value:
             yield from _unkept(one)
 
 
@@ -159,5 +146,4 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _refused(detail: str, *hints: str) -> Refused:
-    return Refused([Problem(code="E_ANSWER_VALUE", detail=detail, hints=hints)])
+_refused = partial(refuse, "E_ANSWER_VALUE")

@@ -1,12 +1,13 @@
 """What a person can be asked about a run, what each answer does, and the exact bytes that an answer signs.
 
-An answer is bound to its question: to the run, the plan, the step and its attempt, to the words that were shown, and to
-the run's chain as it stood. It is recorded before anything else is of that step, or not at all.
+An answer is bound to the run, the plan, the step and its attempt, to the words that were shown and to the run's chain
+as it stood. It is recorded before anything else is of that step, or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -30,7 +31,7 @@ from ordain.core.run.consequence import last_policy, policy_of
 from ordain.core.run.event import ProtectedChanged, RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import RunState, StepRecord
-from ordain.core.run.schedule import asks, wants_proof
+from ordain.core.run.schedule import all_after, asks, wants_proof
 from ordain.core.run.spending import budget_name, owner_of
 from ordain.core.run.step_event import (
     DecisionGiven,
@@ -131,8 +132,6 @@ _CHECK = Choice(
     "If the contract holds, the step passes. If not, you are asked again. The step itself does not run.",
 )
 _ABORT = Choice("abort", "end the run as failed", "No further step starts. What was done is not undone.")
-
-
 _ALLOW = Choice(
     "allow",
     "it may be done, exactly as shown",
@@ -148,8 +147,6 @@ _UNLIMITED = Choice(
     "go on without this limit for the rest of this run",
     "Nothing asks about it again in this run, whatever is spent.",
 )
-
-
 _CANNOT = Choice(
     CANNOT,
     "it cannot be done; say why",
@@ -170,17 +167,6 @@ def _done(*, checked: bool) -> Choice:
         "it is done" if checked else "it is done; recorded as passed by your word, not by evidence",
         "Its contract is run then, and only that passes it." if checked else _UNVERIFIED,
     )
-
-
-def _extend(amount: str) -> Choice:
-    return Choice("extend", f"allow another {amount}", "The run goes on, and asks again when that is reached.")
-
-
-def _check_in_doubt(*, held_before: bool) -> Choice:
-    """The same of a step that may not have taken effect: what holds without the effect says nothing about it."""
-    without = "it held before the step too" if held_before else "nothing checks whether it would hold without the step"
-    again = "If not, you are asked again."
-    return replace(_CHECK, consequence=f"If the contract holds, the step passes; {without}. {again}")
 
 
 def _happened(*, checked: bool) -> Choice:
@@ -235,7 +221,7 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         policy=policy_of(state, step_id),
         tries=tries,
         since=record.ended_at if asked.kind == "escalation" else record.waits_since,
-        behind=_behind(state, step_id),
+        behind=len(all_after(state, step_id)) - 1,
     )
 
 
@@ -249,7 +235,11 @@ _about = partial(Question, item="", attempt=0)
 
 def _doubt(step: Step, record: StepRecord) -> Question:
     seen, checked = record.seen_before, contract_of(step) is not None
-    check = _check_in_doubt(held_before=seen is not None and seen.verdict is Verdict.HELD)
+    # What holds without the effect says nothing about it.
+    held = seen is not None and seen.verdict is Verdict.HELD
+    without = "it held before the step too" if held else "nothing checks whether it would hold without the step"
+    consequence = f"If the contract holds, the step passes; {without}. If not, you are asked again."
+    check = replace(_CHECK, consequence=consequence)
     return _about(
         step=step.id,
         kind="doubt",
@@ -330,19 +320,8 @@ def _persons_task(step: Step, record: StepRecord) -> Question:
     )
 
 
-def _behind(state: RunState, step_id: StepId) -> int:
-    """How many steps need this one, directly or through others."""
-    found, front = {step_id}, [step_id]
-    while front:
-        new = [other for other in state.dependents_of(front.pop()) if other not in found]
-        found.update(new)
-        front += new
-    return len(found) - 1
-
-
 def still_asked(state: RunState, decision: DecisionGiven) -> bool:
-    """Whether the very question that this decides is the one that is asked now, and it is a decision that somebody can
-    make about it."""
+    """Whether the very question that this decides is the one that is asked now, and can be decided so."""
     if state.finished:
         return False
     if decision.step in state.steps:
@@ -353,8 +332,7 @@ def still_asked(state: RunState, decision: DecisionGiven) -> bool:
 
 
 def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bool:
-    """Whether a decision is what `decided` makes of its choice: an answer that nobody signed can be written by anybody,
-    and is an answer only if it does what its word says."""
+    """Whether a decision is what `decided` makes of its choice: anybody can write an answer that nobody signed."""
     outcome = decision.outcome
     if question.kind == "ask":
         action = state.step(question.step).action
@@ -367,39 +345,31 @@ def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bo
         possible = outcome is None and decision.choice not in (DONE, CANNOT)
     if not possible:
         return False
+    rest: dict[str, Any] = {name: getattr(decision, name) for name in ("head", "key", "outcome", "said")}
     try:
-        made = decided(
-            state,
-            question,
-            decision.choice,
-            decision.by,
-            head=decision.head,
-            key=decision.key,
-            outcome=outcome,
-            said=decision.said,
-        )
+        made = decided(state, question, decision.choice, decision.by, **rest)
     except Refused:
         return False
     return replace(made, signature=decision.signature) == decision
 
 
 def _budget_questions(state: RunState) -> Iterator[Question]:
-    """One for each budget that was reached, once nothing that it pays for is at work, from when on what was spent stays
-    as it is; and none where nothing is left to do."""
+    """One for each budget that was reached, once nothing that it pays for is at work, where anything is left to do."""
     for owner, reached in state.reached.items():
         account = state.accounts[owner]
         if account.at_work or state.aborted_by is not None or not (held := left(state, owner)):
             continue
         text, detail = question_words(state, owner)
         again = f"@{account.decisions + 1}" if account.decisions else ""
-        amount = amount_words(reached.what, account.given[reached.what])
+        amount = f"allow another {amount_words(reached.what, account.given[reached.what])}"
+        extend = Choice("extend", amount, "The run goes on, and asks again when that is reached.")
         yield Question(
             item=f"{state.run_id}/{budget_name(owner)}{again}",
             step=budget_name(owner),
             attempt=0,
             kind="budget",
             text=text,
-            choices=(_extend(amount), _UNLIMITED, _ABORT),
+            choices=(extend, _UNLIMITED, _ABORT),
             detail=detail,
             since=account.reached_at,
             behind=len(held),
@@ -408,11 +378,7 @@ def _budget_questions(state: RunState) -> Iterator[Question]:
 
 def find_question(state: RunState, item: str) -> Question:
     """The question that a person names: `RUN/STEP`, `RUN` where only one thing is asked, and with `@2` the second one
-    about the same step. Raises Refused where nothing of that name is asked now, or another question about the step is.
-
-    A question about a step ends with a decision, or unanswered, and no other way, so their number says which one is
-    meant.
-    """
+    about the same step; raises Refused where that is not asked now."""
     asked = questions(state)
     step, mark, number = item.partition("/")[2].partition("@")
     found = next((one for one in asked if one.step == step or (not step and len(asked) == 1)), None)
@@ -450,9 +416,8 @@ def choice_named(question: Question, word: str) -> Choice:
 
 
 def value_given(state: RunState, question: Question, given: Given, matches: Matches) -> Any:
-    """The value of an answer to a question of the plan, or that a task gives; UNSET where there is none, or the answer
-    is one of our own choices. Raises Refused for what is no answer to it. `matches` looks at the patterns of a
-    schema."""
+    """The value of an answer to a question of the plan, or that a task gives; UNSET where there is none. Raises Refused
+    for what is no answer to it. `matches` looks at the patterns of a schema."""
     plain = given.value is msgspec.UNSET
     if question.kind == "task" and given.word == DONE:
         return task_value(given)
@@ -481,8 +446,8 @@ def decided(
     outcome: Outcome | None = None,
     said: str = "",
 ) -> DecisionGiven:
-    """The event for a person's answer, not signed yet; raises Refused for an answer that is not one of the choices. An
-    answer to a question of the plan has an outcome, which is what was answered; so has the word about a task."""
+    """The event for a person's answer, not signed yet; raises Refused for one that is none of the choices. What was
+    answered to a question of the plan, or said of a task, is its outcome."""
     if outcome is not None and outcome.error is not None:
         to = StepState.ESCALATED
     elif outcome is not None:
@@ -512,26 +477,13 @@ def decided(
 
 def signed_decision(event: DecisionGiven, *, workspace_id: str, run_id: str, plan_id: str) -> bytes:
     """What the signature of a decision is over: all of it, and which run of which plan it is about."""
-    value: dict[str, Any] = {
-        "workspace": workspace_id,
-        "run": run_id,
-        "plan": plan_id,
-        "step": event.step,
-        "attempt": event.attempt,
-        "about": event.about,
-        "asked_sha256": event.asked_sha256,
-        "head": event.head,
-        "choice": event.choice,
-        "to": event.to.value,
-        "aborts": event.aborts,
-        "by": msgspec.to_builtins(event.by),
-        "key": event.key,
-    }
-    if event.outcome is not None:  # what was signed before there were such answers stays what it was
-        value["outcome"] = msgspec.to_builtins(event.outcome)
-    if event.said:
-        value["said"] = event.said
-    return statement("decision", value)
+    value = {name: getattr(event, name) for name in _SIGNED}
+    # What was signed before there were such answers stays what it was.
+    value |= {name: said for name in ("outcome", "said") if (said := getattr(event, name))}
+    return statement("decision", {"workspace": workspace_id, "run": run_id, "plan": plan_id, **value})
+
+
+_SIGNED = ("step", "attempt", "about", "asked_sha256", "head", "choice", "to", "aborts", "by", "key")
 
 
 def persons_only(verb: str, by: Principal, command: str) -> None:
@@ -545,11 +497,35 @@ def persons_only(verb: str, by: Principal, command: str) -> None:
         )
 
 
+# --- Commands --------------------------------------------------------------------------------------------------------
+
+
+def spelt_word(word: str) -> str:
+    """A word as it stands in a command, where it could look like an option."""
+    return f"-- {shlex.quote(word)}" if word.startswith("-") else shlex.quote(word)
+
+
+def asked_word(question: Question, word: str) -> str:
+    """The word of a choice, with the place left open of what has to be said with it."""
+    return f"{CANNOT} -m WHY" if (question.kind, word) == ("task", CANNOT) else spelt_word(word)
+
+
+def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
+    """The commands that answer a question and what each means, with the place of a value that is wanted left open."""
+    ways = {
+        "text": (("TEXT", "your answer, a text"),),
+        "json": (("--value JSON", "your answer, a value that fits the schema"),),
+    }.get(question.takes, ())
+    choices = ((asked_word(question, choice.word), choice.meaning) for choice in question.choices)
+    return tuple((f"{question.asking} {said}", meaning) for said, meaning in (*ways, *choices))
+
+
+def answer_commands(question: Question) -> tuple[str, ...]:
+    return tuple(command for command, _ in answer_ways(question))
+
+
 # --- Moment ----------------------------------------------------------------------------------------------------------
-# Where in a run a decision can have been given: at a head of its chain since when nothing of its step was recorded.
-#
-# So an answer counts although other steps went on while a person was thinking, and for no other question than the one
-# that was asked: whatever happens to a step is recorded of it, a decision too.
+# An answer counts where nothing of its step was recorded since it was given, although other steps may have gone on.
 
 _SIZE = 32
 

@@ -302,20 +302,23 @@ def rechecked(
     return StepNotKept(step=step_id, evidence=evidence)
 
 
+def all_after(state: RunState, step_id: StepId) -> set[StepId]:
+    """A step and all that need it, directly or through others."""
+    found, front = {step_id}, [step_id]
+    while front:
+        new = [other for other in state.dependents_of(front.pop()) if other not in found]
+        found.update(new)
+        front += new
+    return found
+
+
 def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tuple[StepId, ...]:
     """The steps that a rerun need not run again if their contract holds: those that passed, but for `again_from` and
     all that depends on it. One without a contract is run again too, unless a person said from where on. Where files
     are protected everything is run again: only an attempt looks after them."""
-    plan, again = former.plan, set[StepId]()
-    if again_from is not None:
-        again, front = {again_from}, [again_from]
-        while front:
-            for step_id in former.dependents_of(front.pop()):
-                if step_id not in again:
-                    again.add(step_id)
-                    front.append(step_id)
+    again = all_after(former, again_from) if again_from is not None else set[StepId]()
     found = []
-    for step in plan.steps:
+    for step in former.plan.steps:
         record = former.steps[step.id]
         if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue

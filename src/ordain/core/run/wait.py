@@ -30,12 +30,12 @@ def well(
     state: RunState, step_id: StepId, now: Instant, change: LockEvent | None = None, given: Outcome | None = None
 ) -> Settled:
     """It has what it came for; `given` is what that gave it."""
-    return Settled(event=_ended(state, step_id, now, given or Outcome(duration_ms=0)), change=change)
+    return Settled(event=ended_outside(state, step_id, now, given or Outcome(duration_ms=0)), change=change)
 
 
 def badly(state: RunState, step_id: StepId, now: Instant, error: str, detail: str) -> Settled:
     """It does not get what it came for."""
-    return Settled(event=_ended(state, step_id, now, Outcome(duration_ms=0, error=error, detail=detail)))
+    return Settled(event=ended_outside(state, step_id, now, Outcome(duration_ms=0, error=error, detail=detail)))
 
 
 def waits(state: RunState, step_id: StepId, now: Instant, reason: str, timeout_ms: int | None) -> Settled | None:
@@ -51,7 +51,8 @@ def waits(state: RunState, step_id: StepId, now: Instant, reason: str, timeout_m
     return Settled(event=AttemptWaiting(step=step_id, attempt=record.attempts, reason=reason, until=until))
 
 
-def _ended(state: RunState, step_id: StepId, now: Instant, outcome: Outcome) -> AttemptEnded:
+def ended_outside(state: RunState, step_id: StepId, now: Instant, outcome: Outcome) -> AttemptEnded:
+    """The event for a step that waited, or had not to, and now ends so."""
     duration_ms = max(now - (state.steps[step_id].started_at or now), 0)
     outcome = msgspec.structs.replace(outcome, duration_ms=duration_ms)
     return ended(state, step_id, outcome, now, stopped=False)

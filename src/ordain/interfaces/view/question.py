@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ordain.core.lineage.answer_command import answer_ways
-from ordain.core.lineage.decision import Asked, Choice, Question
+from ordain.core.lineage.decision import Asked, Choice, Question, answer_ways
 from ordain.core.plan.value import Instant
 from ordain.core.plan.words import write_failure
 from ordain.core.report.brief import Brief

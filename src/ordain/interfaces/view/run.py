@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from ordain.core.approval.approval import Principal
 from ordain.core.guard.plan_note import PlanNote
-from ordain.core.lineage.answer_command import answer_ways
+from ordain.core.lineage.decision import answer_ways
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.agent import AgentChoice
