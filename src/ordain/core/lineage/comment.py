@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -45,11 +45,7 @@ def _among(step: StepId, steps: StepsDifference) -> str | None:
     changed = next((one for one in steps.changed if one.id == step), None)
     if changed is not None:
         fields = [change.path[0] for change in changed.fields] + ["its own plan"] * (changed.inside is not None)
-        return f"is changed: {_listed(tuple(dict.fromkeys(fields)))}"
+        *first, last = (name.replace("_", " ") for name in dict.fromkeys(fields))
+        return f"is changed: {', '.join(first)} and {last}" if first else f"is changed: {last}"
     moved = next((one for one in steps.moved if one.id == step), None)
     return f"is step {moved.number} now, and otherwise unchanged" if moved is not None else None
-
-
-def _listed(names: Sequence[str]) -> str:
-    words = [name.replace("_", " ") for name in names]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,8 +1,7 @@
 """A plan through its life: `PlanState`, the fold of one lineage's events, and the one table of its stages.
 
-A lineage is the thing people talk about through its revisions; a revision is a plan id. The stage follows from the
-events alone; the status that people see is derived from it and the time, never stored. The state holds everything
-about a lineage but the plans' bytes, so that it can be kept beside the chain for quick looking.
+The stage follows from the events alone; the status that people see is derived from it and the time, never stored. The
+state holds all but the plans' bytes, so that it can be kept beside the chain for quick looking.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from enum import StrEnum
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from ordain.core.approval.approval import Approval, Channel, Principal
 from ordain.core.approval.signature import Signature
@@ -62,14 +62,11 @@ _ENDED = (Stage.COMPLETED, Stage.FAILED)
 _PUT_AWAY = (Stage.CANCELLED, Stage.EXPIRED, Stage.ARCHIVED)
 
 
-_From = dict[Stage | None, Stage]
-
-
-def _all(stages: tuple[Stage | None, ...], to: Stage) -> _From:
+def _all(stages: tuple[Stage | None, ...], to: Stage) -> dict[Stage | None, Stage]:
     return dict.fromkeys(stages, to)
 
 
-def _staying(*stages: Stage) -> _From:
+def _staying(*stages: Stage) -> dict[Stage | None, Stage]:
     return {stage: stage for stage in stages}
 
 
@@ -235,8 +232,7 @@ class PlanState(msgspec.Struct):
         return next((one for one in reversed(self.versions) if one.plan_id == identity), None)
 
     def owned_by(self, by: Principal) -> bool:
-        """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what
-        was prepared in its own name; whoever else calls has the whole workspace before them anyway."""
+        """Whether this caller may see and handle it: an MCP client has only what was prepared in its own name."""
         return by.channel is not Channel.MCP or any(by.name in names for names in self.prepared_by.values())
 
     @property
@@ -285,13 +281,9 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
             )
             state.rejections += (said,)
             state.last_rejection = said
-            _end_all(state, "revoked")
-            _move(state, "rejected too often" if event.needs_review else "rejected")
-            _stand_as_before(state)
+            _decline(state, "rejected too often" if event.needs_review else "rejected")
         case PlanCancelled():
-            _end_all(state, "revoked")
-            _move(state, "cancelled")
-            _stand_as_before(state)
+            _decline(state, "cancelled")
         case PlanExpired():
             _move(state, "expired")
             _stand_as_before(state)
@@ -340,8 +332,7 @@ def _replanned(state: PlanState, event: ReplanBegun | ReplanEnded) -> None:
     begun = state.replans.get(event.replan)
     if begun is None or not begun.open:
         raise IllegalTransition(f"{event.replan} ends, and is not under way")
-    ended = msgspec.structs.replace(begun, open=False, remainder=event.remainder, error=event.error)
-    state.replans[event.replan] = ended
+    state.replans[event.replan] = replace(begun, open=False, remainder=event.remainder, error=event.error)
 
 
 def _approved(state: PlanState, event: ApprovalGiven, at: Instant) -> None:
@@ -398,7 +389,7 @@ def _spend_preparation(state: PlanState, event: RunStarted) -> None:
         return
     if found is None or found.plan_id != event.plan_id or (found.run_id is not None and not found.old):
         raise IllegalTransition(f"preparation {name} cannot start {event.run_id}")
-    state.preparations[name] = msgspec.structs.replace(found, run_id=event.run_id)
+    state.preparations[name] = replace(found, run_id=event.run_id)
 
 
 def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
@@ -461,18 +452,22 @@ def _end_all(state: PlanState, how: str) -> None:
     state.permissions.clear()
 
 
+def _decline(state: PlanState, what: str) -> None:
+    _end_all(state, "revoked")
+    _move(state, what)
+    _stand_as_before(state)
+
+
 def _go_on_from(state: PlanState, run_id: RunId) -> None:
     """Remember how the lineage stands before a successor of its newest run is proposed."""
     if run_id != next(reversed(state.runs), None) or state.stage is None:
         raise IllegalTransition(f"{run_id} is not the newest run of this plan")
     if state.beneath is None:
-        fields = {name: getattr(state, name) for name in Beneath.__struct_fields__}
-        state.beneath = Beneath(**fields)
+        state.beneath = Beneath(**{name: getattr(state, name) for name in Beneath.__struct_fields__})
 
 
 def _stand_as_before(state: PlanState) -> None:
-    """Where what was declined would have replaced a run, the lineage stands as if it had never been proposed; what was
-    said about it stays."""
+    """What was declined would have replaced a run: the lineage stands as before; what was said about it stays."""
     if state.beneath is not None:
         for name in Beneath.__struct_fields__:
             setattr(state, name, getattr(state.beneath, name))
@@ -480,13 +475,13 @@ def _stand_as_before(state: PlanState) -> None:
 
 
 def _move(state: PlanState, what: str, *, open_run: bool = False) -> None:
-    """Go where the table says; raises IllegalTransition where it says nothing. What happens to an `open_run` while a
-    successor is proposed happens beneath that."""
-    stage = state.beneath.stage if open_run and state.beneath is not None else state.stage
+    """Go where the table says. What happens to an `open_run` while a successor is proposed happens beneath that."""
+    beneath = state.beneath if open_run else None
+    stage = beneath.stage if beneath is not None else state.stage
     to = TRANSITIONS.get(what, {}).get(stage)
     if to is None:
         raise IllegalTransition(f"`{what}` cannot happen to a plan that is {stage or 'new'}")
-    if open_run and state.beneath is not None:
-        state.beneath = msgspec.structs.replace(state.beneath, stage=to)
+    if beneath is not None:
+        state.beneath = replace(beneath, stage=to)
     else:
         state.stage = to

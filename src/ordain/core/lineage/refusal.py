@@ -1,7 +1,6 @@
 """Which refusals are recorded, and how many: enough to see who tries what, never so many that trying fills the ledger.
 
-Pure. A refusal is recorded where somebody who is no person asked for what they may not have; what is only a mistake in
-a document is told to whoever made it and to nobody else.
+One is recorded where somebody who is no person asked for what they may not have; a mistake in a document is only told.
 """
 
 from __future__ import annotations

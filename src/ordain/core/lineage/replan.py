@@ -1,7 +1,7 @@
 """How often a run may go on by what somebody proposes who is no person, before a person has to decide.
 
 Every try counts from its beginning, failed ones too: so many for a lineage, one for each step and cause, and never the
-same remainder twice. What counts is in the lineage's own stream, so no renaming and no restart begins anew.
+same remainder twice.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def not_passed(state: RunState) -> tuple[StepId, ...]:
 
 
 def remainder_of(plan: Plan, former: RunState, kept: Collection[StepId]) -> str:
-    """The digest of what a plan has left to do after a run of which these steps are kept, and how that is checked,
-    whatever its steps are called. A step that is kept only if its check holds now is left to do: its check may be what
-    changed."""
+    """The digest of what a plan has left to do after a run of which these steps are kept, and how that is checked. A
+    step that is kept only if its check holds now is left to do: its check may be what changed."""
     left = [
         (step.action, step.verification.strategy if step.verification is not None else None, step.for_each)
         for step in plan.steps
@@ -72,10 +71,9 @@ def remainder_of(plan: Plan, former: RunState, kept: Collection[StepId]) -> str:
 def replan_fault(
     state: PlanState, causes: Iterable[str], remainder: str = "", *, most: int = MAX_REPLANS, besides: str = ""
 ) -> Problem | None:
-    """Why a person has to decide how a run goes on that failed so; None where somebody else may once more. Asked before
-    a try begins, and with the remainder once there is a proposal, then `besides` its own try."""
+    """Why a person has to decide how a run goes on that failed so. Asked before a try begins, and with the remainder
+    once there is a proposal, then `besides` its own try."""
     tries = [one for name, one in state.replans.items() if name != besides]
-    causes = tuple(causes)
     if remainder and any(one.remainder == remainder for one in tries):
         detail = "What is left to do was proposed before, just so, and did not help: it goes round in circles."
         return _asks("E_REPLAN_STALLED", detail)

@@ -1,8 +1,7 @@
 """Whether a successor does nothing but what was approved before, so that nobody need be asked about it.
 
-Everything must be the same, byte for byte, but for what can only take away: steps that are left out, lower limits of
-time and budgets, needs that are added. A step may be left out where nothing waited for it and nothing was seen by it:
-a command's exit status is a check like any other, and so is what failed.
+All must be the same, byte for byte, but for steps that are left out, lower limits, and needs that are added. A step may
+be left out where nothing was seen by it: a command's exit status is a check like any other, and so is what failed.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _LEFT_OUT = (CallTool, Task)
 
 
 def subset_faults(approved: Plan, new: Plan, failed: Collection[StepId] = ()) -> tuple[str, ...]:
-    """Why a person must be asked about a plan although all of this one was approved; nothing where it is a subset.
-    `failed` are the steps that did not pass in the run that it would go on with."""
+    """Why a person must be asked about a plan although all of this one was approved. `failed` are the steps that
+    did not pass in the run that it would go on with."""
     return tuple(dict.fromkeys(_faults(approved, new, failed)))
 
 
@@ -34,10 +33,8 @@ def _faults(approved: Plan, new: Plan, failed: Collection[StepId]) -> Iterator[s
     yield from _fields(approved, new, "the plan")
     known, fallbacks = {step.id: step for step in approved.steps}, {step.id: step for step in approved.fallbacks}
     for step in new.steps:
-        if step.id not in known:
-            yield f"`{step.id}` was not approved"
-        else:
-            yield from _fields(known[step.id], step, f"`{step.id}`")
+        name = f"`{step.id}`"
+        yield from _fields(known[step.id], step, name) if step.id in known else [f"{name} was not approved"]
     for step in new.fallbacks:
         if step.id not in fallbacks or canonical_bytes(fallbacks[step.id]) != canonical_bytes(step):
             yield f"the fallback `{step.id}` is not as it was approved"

@@ -1,8 +1,7 @@
 """What a workspace's own stream adds up to: its id, the configuration a person trusted, the enrolled approvers.
 
 Once an approver is enrolled, trusting a configuration, enrolling and revoking count only with an enrolled key's
-signature. Which key signed what is judged here, with the verifier passed in; an event whose signature is missing or
-bad is named and changes nothing.
+signature; an event whose signature is missing or bad is named and changes nothing.
 """
 
 from __future__ import annotations
@@ -69,26 +68,23 @@ class WorkspaceState(msgspec.Struct):
         return approver if verify(approver.key, signature, said) else None
 
 
-# What is signed. The number of the event is part of it, so that no signature fits a second time.
+# What an approver signs. The number of the event is part of it, so that no signature fits a second time.
 
 
 def trusting(workspace_id: str, seq: int, digest: str) -> bytes:
-    """What an approver signs who trusts a configuration."""
     return statement("trust", {"workspace": workspace_id, "seq": seq, "digest": digest})
 
 
 def proof_of(workspace_id: str, name: str, key: PublicKey) -> bytes:
-    """What a new approver signs with the new key."""
+    """With the new key."""
     return statement("approver-proof", {"workspace": workspace_id, "name": name, "key": fingerprint(key)})
 
 
 def enrolment(workspace_id: str, seq: int, name: str, key: PublicKey) -> bytes:
-    """What an approver signs who vouches for another."""
     return statement("approver", {"workspace": workspace_id, "seq": seq, "name": name, "key": fingerprint(key)})
 
 
 def revocation(workspace_id: str, seq: int, key: str) -> bytes:
-    """What an approver signs who revokes a key."""
     return statement("revocation", {"workspace": workspace_id, "seq": seq, "key": key})
 
 
@@ -113,9 +109,9 @@ def apply_workspace(state: WorkspaceState, event: WorkspaceEvent, at: Instant, v
             proof = proof_of(workspace, event.name, event.key)
             if event.proof.key != key or not verify(event.key, event.proof, proof):
                 state.unsigned += (f"event {state.size}: the enrolment of {event.name}, whose proof is not good",)
-            elif key not in state.approvers and _vouched(
-                state, event.signature, said, verify, f"the enrolment of {event.name}"
-            ):
+            elif key in state.approvers:
+                pass
+            elif _vouched(state, event.signature, said, verify, f"the enrolment of {event.name}"):
                 state.approvers[key] = Approver(name=event.name, key=event.key, enrolled_at=at)
         case ApproverRevoked():
             said = revocation(workspace, state.size, event.key)
