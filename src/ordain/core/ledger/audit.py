@@ -1,15 +1,14 @@
 """Whether a ledger can be believed: every event looked at once, in order of arrival, and all that does not fit, told.
 
-Looks at nothing but the events, so no table beside them can lie for them, and never raises for what is stored: bytes
-that cannot be read are a finding like any other. What needs no rules of ours is checked by tools/verify_ledger.py too,
-which shares no line with this; tests hold the two to the same findings.
+Looks at nothing but the events, and never raises for what is stored. What needs no rules of ours is checked by
+tools/verify_ledger.py too, which shares no line with this; tests hold the two to the same findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from ordain.core.approval.signature import Verifier, fingerprint
 from ordain.core.ledger import chain
@@ -61,13 +60,21 @@ def audit(
     """Look at all events in order of arrival.
 
     `keys` are the fingerprints of keys that the auditor knows from elsewhere: where there are any, no other key's
-    signature counts and neither an approval nor an answer counts without one, whatever the ledger says. `checkpoint` is
-    one that somebody kept: the ledger may have grown since, and nothing else. `rules` say what a configuration means;
-    where they are not given, that is not judged.
+    signature counts, and no approval or answer without one. `checkpoint` is one that somebody kept: the ledger may have
+    grown since, and nothing else. `rules` say what a configuration means; else that is not judged.
     """
     auditor = _Auditor(verify, keys, checkpoint, rules or Rules())
     auditor.look(rows)
     return auditor.result()
+
+
+_AUDITS: Mapping[str, tuple[type[LineageAudit | RunAudit | LockAudit | SignalAudit], Any]] = {
+    "lineage": (LineageAudit, LineageEvent),
+    "run": (RunAudit, RunEvent),
+    "lock": (LockAudit, LockEvent),
+    "signal": (SignalAudit, SignalGiven),
+}
+"""By the kind of a stream: who follows it, and the events that belong in it."""
 
 
 class _Auditor(AuditState):
@@ -120,21 +127,15 @@ class _Auditor(AuditState):
 
     def stream(self, name: str) -> AuditedStream:
         """A stream that is seen for the first time."""
+        kind, slash, _ = name.partition("/")
+        if slash and kind in _AUDITS:
+            made, events = _AUDITS[kind]
+            return AuditedStream(made(self, name).look, _types(events))
         if name == WORKSPACE:
             return AuditedStream(self.look_at_workspace, _types(WorkspaceEvent))
-        if name.startswith("lineage/"):
-            return AuditedStream(LineageAudit(self, name).look, _types(LineageEvent))
-        if name.startswith("run/"):
-            return AuditedStream(RunAudit(self, name).look, _types(RunEvent))
-        if name.startswith("lock/"):
-            return AuditedStream(LockAudit(self, name).look, _types(LockEvent))
-        if name.startswith("signal/"):
-            return AuditedStream(SignalAudit(self, name).look, frozenset([SignalGiven]))
-        if name.startswith("topic/"):
+        if slash and kind == "topic":
             return AuditedStream(partial(self.look_at_topic, name), frozenset([TopicPosted]))
-        if name == REFUSALS_STREAM:
-            return AuditedStream(lambda event, at, seq: None, frozenset([RequestRefused]))
-        return AuditedStream(lambda event, at, seq: None, frozenset())
+        return AuditedStream(lambda *_: None, frozenset([RequestRefused] if name == REFUSALS_STREAM else []))
 
     # --- The workspace's own stream --------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class _Auditor(AuditState):
         try:
             apply_topic(topic_named(name), event)
         except IllegalTransition as error:
-            self.find(Kind.HISTORY, name, seq, f"Event {seq} cannot have happened: {error}.")
+            self.cannot_be(name, seq, error)
 
     # --- The end ---------------------------------------------------------------------------------------------------
 
@@ -169,11 +170,11 @@ class _Auditor(AuditState):
                 self.find(Kind.HISTORY, stream_of(lock.name), lock.size, sentence)
         for key in sorted(self.keys - self.workspace.approvers.keys()):
             self.find(Kind.SIGNATURE, WORKSPACE, 0, f"The key {key} was never enrolled in this ledger.")
-        if self.kept is not None and self.kept.size > self.size:
-            sentence = f"There are {self.size} events, and there were {self.kept.size}: the end is gone."
+        if (kept := self.kept) is not None and kept.size > self.size:
+            sentence = f"There are {self.size} events, and there were {kept.size}: the end is gone."
             self.find(Kind.CHECKPOINT, "", 0, sentence)
-        elif self.kept is not None and self.digest(self.kept.size) != self.kept.head:
-            sentence = f"The first {self.kept.size} events are not those of the checkpoint that was kept."
+        elif kept is not None and self.digest(kept.size) != kept.head:
+            sentence = f"The first {kept.size} events are not those of the checkpoint that was kept."
             self.find(Kind.CHECKPOINT, "", 0, sentence)
         return Audit(
             events=self.size,
@@ -228,4 +229,4 @@ def _audited(started: StartedRun) -> AuditedRun:
 
 
 def _types(union: Any) -> frozenset[type]:
-    return frozenset(union.__args__)
+    return frozenset(get_args(union) or (union,))

@@ -41,37 +41,32 @@ from ordain.core.run.event import (
 )
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.state import apply
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    DecisionGiven,
-    StepKept,
-    StepState,
-)
+from ordain.core.run.step_event import AttemptEnded, DecisionGiven, StepKept, StepState
 from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, signal_of
 
 
-class AuditedStream:
+class AuditedStream(msgspec.Struct):
     """Where one chain stands, and what its events are handed to."""
 
-    __slots__ = ("before", "events", "head", "last", "look", "size")
+    look: Callable[[Event, Instant, int], None]
+    events: frozenset[type]
+    size: int = 0
+    head: bytes = chain.ORIGIN.head
+    before: bytes = chain.ORIGIN.head
+    """The head before the newest event."""
+    last: Event | None = None
+    """The newest event, where it can be read."""
 
-    def __init__(self, look: Callable[[Event, Instant, int], None], events: frozenset[type]) -> None:
-        self.size, self.head = chain.ORIGIN
-        self.before = self.head
-        """The head before the newest event."""
-        self.look, self.events = look, events
-        self.last: Event | None = None
-        """The newest event, where it can be read."""
 
-
-class GivenApproval:
+class GivenApproval(msgspec.Struct):
     """An approval that was given, what its signature is worth, and what became of it."""
 
-    def __init__(self, lineage: str, approval: Approval, signer: Approver | None, arrived: int) -> None:
-        self.lineage, self.approval, self.arrived = lineage, approval, arrived
-        self.signer = signer
-        """None where nothing proves whose word it is."""
-        self.ended: str | None = None
+    lineage: str
+    approval: Approval
+    signer: Approver | None
+    """None where nothing proves whose word it is."""
+    arrived: int
+    ended: str | None = None
 
 
 class StartedRun:
@@ -127,6 +122,9 @@ class AuditState:
     def find(self, kind: Kind, stream: str, seq: int, sentence: str) -> None:
         self.findings.append(Finding(kind=kind, stream=stream, seq=seq, sentence=sentence))
 
+    def cannot_be(self, stream: str, seq: int, error: Exception) -> None:
+        self.find(Kind.HISTORY, stream, seq, f"Event {seq} cannot have happened: {error}.")
+
     def barred(self, name: str) -> bool:
         """Whether this person's word did not count by the configuration that is trusted at this event."""
         among = self.rules.approvers(self.workspace.trusted)
@@ -149,11 +147,9 @@ class AuditState:
     def ended_before(self, run_id: RunId, again: StartedRun) -> bool:
         """Whether a run of the same plan had ended when this one was started."""
         former = self.started.get(run_id)
-        return (
-            former is not None
-            and (former.lineage, former.event.plan_id) == (again.lineage, again.event.plan_id)
-            and former.ended is not None
-        )
+        if former is None or former.ended is None:
+            return False
+        return (former.lineage, former.event.plan_id) == (again.lineage, again.event.plan_id)
 
     def chain(self, run_id: RunId) -> Iterator[RunId]:
         """A run and those that it goes on with, to the first."""
@@ -226,7 +222,7 @@ class LineageAudit:
         except (IllegalTransition, *UNREADABLE) as error:
             self.state = None
             if len(self.auditor.findings) == found:  # otherwise it is told already, and better
-                self.find(Kind.HISTORY, seq, f"Event {seq} cannot have happened: {error}.")
+                self.auditor.cannot_be(self.name, seq, error)
 
     def find(self, kind: Kind, seq: int, sentence: str) -> None:
         self.auditor.find(kind, self.name, seq, sentence)
@@ -246,29 +242,27 @@ class LineageAudit:
     def prepared(self, event: PlanPrepared, seq: int) -> None:
         if event.continues is not None and self.beneath is None:
             self.beneath = self.plan_id
-        self.read(event, seq)
-        self.plans[event.plan_id] = self.plan
-
-    def read(self, event: PlanPrepared, seq: int) -> None:
         if event.plan_id != self.plan_id:
             self.end_all("superseded")
-        self.plan_id, self.plan = event.plan_id, None
         self.auditor.plans.setdefault(event.plan_id, self.name)
+        self.plan_id, self.plan = event.plan_id, self.read(event, seq)
+        self.plans[event.plan_id] = self.plan
+
+    def read(self, event: PlanPrepared, seq: int) -> Plan | None:
         body = bytes(event.plan)
         if f"plan:{digest(PLAN_TYPE, body)}" != event.plan_id:
             self.find(Kind.PLAN, seq, f"The plan in event {seq} does not have the digest {short_id(event.plan_id)}….")
-            return
+            return None
         try:
             plan = plan_from_bytes(body)
             if canonical_bytes(plan) == body:
-                self.plan = plan
-            else:
-                self.find(Kind.FORM, seq, f"The plan in event {seq} is not spelt as any plan is that was prepared.")
+                return plan
+            self.find(Kind.FORM, seq, f"The plan in event {seq} is not spelt as any plan is that was prepared.")
         except (*UNREADABLE, ValueError) as error:
             sentence = f"The plan {short_id(event.plan_id)} in event {seq} cannot be read by this version: {error}."
-            self.auditor.unreadable[event.plan_id] = Finding(
-                kind=Kind.FORM, stream=self.name, seq=seq, sentence=sentence
-            )
+            found = Finding(kind=Kind.FORM, stream=self.name, seq=seq, sentence=sentence)
+            self.auditor.unreadable[event.plan_id] = found
+        return None
 
     def given(self, event: ApprovalGiven, seq: int) -> None:
         auditor, approval = self.auditor, event.approval
@@ -358,10 +352,8 @@ class LineageAudit:
         """What is wrong with the run that this one goes on with."""
         former = self.auditor.started.get(event.continues) if event.continues is not None else None
         if event.continues is not None and (former is None or event.continues != self.newest or former.ended is None):
-            sentence = (
-                f"{event.run_id} goes on with {event.continues}, which is not the run before it, or has not ended."
-            )
-            yield Kind.COMMITMENT, sentence
+            said = f"{event.run_id} goes on with {event.continues}"
+            yield Kind.COMMITMENT, f"{said}, which is not the run before it, or has not ended."
 
     def asked(self, event: RunStarted, unasked: Unasked, plan: Plan) -> Iterator[Wrong]:
         """Why somebody had to be asked about a run that went on unasked."""
@@ -369,9 +361,7 @@ class LineageAudit:
         said = f"{event.run_id} went on unasked by {unasked.approval_id}"
         if given is None or not given.approval.allow_subset or event.continues is None:
             yield Kind.APPROVAL, f"{said}, which does not allow that."
-        elif given.ended is None or given.ended.removeprefix("used by ") not in set(
-            self.auditor.chain(event.continues)
-        ):
+        elif given.ended is None or given.ended.removeprefix("used by ") not in [*self.auditor.chain(event.continues)]:
             yield Kind.APPROVAL, f"{said}, which no run before it was started on."
         elif (approved := self.plans.get(given.approval.plan_id)) is not None:
             for fault in subset_faults(approved, plan)[:1]:
@@ -443,7 +433,7 @@ class RunAudit:
             apply(self.state, event, at)  # type: ignore[arg-type]
         except IMPOSSIBLE as error:
             self.state = None
-            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+            self.auditor.cannot_be(self.name, seq, error)
 
     def resulted(self, event: Event, seq: int) -> None:
         """Note what a step came to, and compare what is kept of another run with that run."""
@@ -516,9 +506,8 @@ class RunAudit:
 
     def contracted(self, event: DecisionGiven) -> bool:
         """Whether it is known that the step which was asked about has a contract."""
-        if self.state is None or event.step not in self.state.steps:
-            return False
-        return contract_of(self.state.step(event.step)) is not None
+        step = self.state.defined.get(event.step) if self.state is not None else None
+        return step is not None and contract_of(step) is not None
 
     def open(self, event: Event, seq: int) -> None:
         auditor = self.auditor
@@ -529,11 +518,7 @@ class RunAudit:
             sentence = f"A run begins with event {seq}, which does not open it."
         elif started is None:
             sentence = f"No plan says that {event.run_id} was started."
-        elif (event.run_id, event.plan_id, event.lineage) != (
-            started.event.run_id,
-            started.event.plan_id,
-            started.lineage,
-        ):
+        elif (event.run_id, event.plan_id, event.lineage) != (self.run_id, started.event.plan_id, started.lineage):
             sentence = f"{event.run_id} says that it is a run of another plan than the plan says."
         elif event.workspace.id != auditor.workspace.workspace_id:
             sentence = f"{event.run_id} was run in another workspace."
@@ -557,7 +542,7 @@ class RunAudit:
 
 
 def _approved_to_keep(started: StartedRun) -> tuple[StepId, ...] | None:
-    """What whoever approved a run saw that it may keep of another one; None where it goes on with none."""
+    """What the approver of a run saw that it may keep of another one; None where it goes on with none."""
     bound = started.given.approval.continues if started.given is not None else None
     return bound.kept if bound is not None else None
 
@@ -574,7 +559,7 @@ class LockAudit:
         try:
             apply_lock(self.state, event)
         except IllegalTransition as error:
-            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+            self.auditor.cannot_be(self.name, seq, error)
             self.state.holder = event.run_id if isinstance(event, LockTaken) else None
         started = self.auditor.started.get(event.run_id)
         if started is None:
@@ -597,4 +582,4 @@ class SignalAudit:
         try:
             apply_signal(self.state, event)
         except IllegalTransition as error:
-            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+            self.auditor.cannot_be(self.name, seq, error)

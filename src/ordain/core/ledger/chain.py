@@ -1,8 +1,7 @@
 """The bytes of a recorded event, the hash chain over them, and what may be added to a chain.
 
-Knows no storage: every ledger stores these bytes and heads, asks `add` for the heads to write and hands what it read
-to `recorded`. The invariant: a head commits to every byte, and to the order, of all that came before it in its stream,
-and a checkpoint to all that came before it in the whole ledger.
+Ledgers store these bytes and heads, ask `add` for the heads to write and hand what they read to `recorded`. A head
+commits to every byte and the order of all before it in its stream, a checkpoint to all before it in the whole ledger.
 """
 
 from __future__ import annotations
@@ -168,11 +167,8 @@ def _belongs(body: bytes, stream: str, seq: int) -> bool:
 
 
 def recorded(stream: str, rows: Iterable[Row], *, start: Tip, end: Tip) -> tuple[Recorded, ...]:
-    """The events of these rows of a stream, once their chain has proved whole.
-
-    Raises `Refused` with E_LEDGER_BROKEN when it is not, and with E_LEDGER_VERSION when the bytes are as they were
-    written but this version does not know the event.
-    """
+    """The events of these rows of a stream; raises `Refused` with E_LEDGER_BROKEN where their chain is not whole, and
+    with E_LEDGER_VERSION where this version does not know an event."""
     rows = tuple(rows)
     seq = verify(rows, start=start, end=end)
     if seq is not None:
@@ -208,8 +204,8 @@ def add(
 ) -> tuple[Stand, list[bytes]]:
     """Where the stream stands after these bodies, and the head after each; `ports.Append` says what the rest means.
 
-    Raises `Refused` with E_FENCED or E_LEDGER_CONFLICT when the append was decided from an outdated view. Fencing is
-    looked at first: to an executor that was replaced, a conflict would be an invitation to try again.
+    Raises `Refused` with E_FENCED or E_LEDGER_CONFLICT when the append was decided from an outdated view; fencing goes
+    first, for to an executor that was replaced a conflict would be an invitation to try again.
     """
     size, head, now = stand.size, stand.head, stand.epoch
     if epoch is not None and epoch != now:

@@ -11,9 +11,7 @@ from ordain.core.lineage.workspace import Approver
 from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import PlanId, RunId
-from ordain.core.run.event import (
-    ConfigTrusted,
-)
+from ordain.core.run.event import ConfigTrusted
 
 
 class Kind(StrEnum):

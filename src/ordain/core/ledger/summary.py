@@ -1,7 +1,6 @@
 """One line about a plan, kept beside the chain so that lists are quick: a projection, never believed.
 
-Every ledger keeps these in the transaction that records the events, and can throw them away and fold them again.
-What decides (may this start?) reads the chain itself.
+Ledgers keep these in the transaction that records the events. What decides (may this start?) reads the chain itself.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ _state_decoder = cache(lambda: msgspec.json.Decoder(PlanState))
 def summarise(before: PlanSummary | None, recorded: Recorded) -> PlanSummary | None:
     """The summary after one more event of a lineage; None for an event of any other stream.
 
-    `before` is left as it was. An event that could not have happened, or a plan that is none, is passed over here: the
-    verifier tells of it, and a list must not fail because of it.
+    An event that could not have happened is passed over: the verifier tells of it, and a list must not fail of it.
     """
     if type(recorded.event) not in _LINEAGE:
         return before
