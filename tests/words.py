@@ -89,7 +89,6 @@ _HOMES: dict[str, str] = {
     "ordain.core.lineage.decision": """
         Choice Question decided find_question question_about questions signed_decision still_asked
     """,
-    "ordain.core.lineage.comment": "became",
     "ordain.core.lineage.lineage": "Permission PlanState Stage TRANSITIONS",
     "ordain.core.lineage.refusal": "PER_HOUR REFUSALS_STREAM",
     "ordain.core.lineage.replan": "cause_of causes_of remainder_of replan_fault",
@@ -156,6 +155,7 @@ _HOMES: dict[str, str] = {
         Contracts Decisions Doubts Failure KindTime MissingProgram Part Plans Retries Runs Statistics StepCount
         StepTime time_of
     """,
+    "ordain.core.report.succession": "became",
     "ordain.core.report.tally": "RunTally Tally part_of",
     "ordain.core.run.attempt": "is_whole whole_seal",
     "ordain.core.run.event": """

@@ -30,11 +30,10 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import Settings, limits, sandbox_limits
 from ordain.core.policy.tier import STRONGEST
 from ordain.core.report.brief import Arbitration, arbitration, plan_standing, run_standing
-from ordain.core.report.foreknown import foreknown
 from ordain.core.report.report import InboxItem, PlanLine, Prepared, Review, RunReport, ToldPrompt
 from ordain.core.report.risk import PlanRisk
-from ordain.core.run.event import Recorded
-from ordain.core.run.origin import PlanOrigin
+from ordain.core.report.simulation import foreknown
+from ordain.core.run.event import PlanOrigin, Recorded
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.document import Document

@@ -25,8 +25,15 @@ from ordain.core.policy.agent import unheld_problems
 from ordain.core.policy.settings import Settings
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Prepared
-from ordain.core.run.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
-from ordain.core.run.origin import PlanOrigin
+from ordain.core.run.event import (
+    LineageEvent,
+    PlanArchived,
+    PlanCancelled,
+    PlanExpired,
+    PlanOrigin,
+    PlanPrepared,
+    PlanRejected,
+)
 from ordain.core.text.limit import DAY_MS, HOUR_MS
 from ordain.core.text.problem import Place, Problem, Refused, Severity, closest, refuse
 from ordain.core.text.redaction import Redactor

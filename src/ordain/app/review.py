@@ -12,7 +12,6 @@ from ordain.app.lint import DocumentLint, Params, placed, plan_or_refuse
 from ordain.app.succession import successor as reviewed_successor
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
-from ordain.core.lineage.comment import StepComment, standings
 from ordain.core.lineage.lineage import PlanState, Rejection, Version
 from ordain.core.plan.canonical import plan_hash, plan_id
 from ordain.core.plan.model import Plan
@@ -24,9 +23,9 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.settings import limits
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.file_diff import BYTES_MAX, file_diffs
-from ordain.core.report.foreknown import foreknown
 from ordain.core.report.report import Review, RunReport
-from ordain.core.report.succession import Successor
+from ordain.core.report.simulation import foreknown
+from ordain.core.report.succession import StepComment, Successor, standings
 from ordain.core.text.path import handed_fault, path_fault
 from ordain.core.text.problem import Problem, Refused
 from ordain.documents.reading import read

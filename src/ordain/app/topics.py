@@ -10,7 +10,6 @@ from ordain.app.refusals import Refusals
 from ordain.app.renamed import warn_renamed
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.name import name_fault
-from ordain.core.report.message import SignalAwaited, SignalReport, TopicLine
 from ordain.core.run.event import SignalGiven, TopicPosted
 from ordain.core.run.step_event import StepState
 from ordain.core.run.topic import (
@@ -18,12 +17,13 @@ from ordain.core.run.topic import (
     PER_HOUR,
     TOPICS_MAX,
     Message,
+    TopicLine,
     flooded,
     messages,
     stream_of_topic,
     topic_named,
 )
-from ordain.core.run.wait import signal_of, signals_of, stream_of_signal
+from ordain.core.run.wait import SignalAwaited, SignalReport, signal_of, signals_of, stream_of_signal
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
 from ordain.core.text.problem import closest, refuse
 from ordain.ports.ledger import Append

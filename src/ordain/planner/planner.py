@@ -17,7 +17,7 @@ from ordain.core.plan.value import StepId
 from ordain.core.policy.assignment import inventory_lines as agent_lines
 from ordain.core.policy.model_choice import ModelAccess
 from ordain.core.policy.settings import Settings, planner_access
-from ordain.core.run.origin import PlanOrigin
+from ordain.core.run.event import PlanOrigin
 from ordain.core.text.problem import Problem, refuse
 from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.settings_in_force import sha256

@@ -29,8 +29,8 @@ from ordain.core.run.event import (
     RunEvent,
     RunOpened,
     RunStarted,
-    SignalEvent,
-    TopicEvent,
+    SignalGiven,
+    TopicPosted,
     WorkspaceEvent,
     WorkspaceOpened,
     WorkStopped,
@@ -298,14 +298,14 @@ class Records:
     def signal(self, key: str) -> SignalState:
         """One signal as it stands."""
         state = SignalState(key=key)
-        _fold(self._ledger.read(stream_of_signal(key)), SignalEvent, lambda event, at: apply_signal(state, event))
+        _fold(self._ledger.read(stream_of_signal(key)), SignalGiven, lambda event, at: apply_signal(state, event))
         return state
 
     def topic(self, name: str, newest: int) -> tuple[Recorded, ...]:
         """The last messages of a topic, so many at most, in order."""
         stream = stream_of_topic(name)
         found = tuple(self._ledger.read(stream, max(self._ledger.size(stream) - newest, 0)))
-        _fold(found, TopicEvent, lambda event, at: apply_topic(name, event))
+        _fold(found, TopicPosted, lambda event, at: apply_topic(name, event))
         return found
 
     def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:

@@ -51,7 +51,6 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def person(self) -> bool:
-        """Whether this came through a channel that is a person's."""
         return self.channel is Channel.TERMINAL
 
     @property
@@ -160,7 +159,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def signed_bytes(approval: Approval) -> bytes:
-    """What the signature of an approval is over: all of it."""
     return statement("approval", msgspec.to_builtins(approval))
 
 

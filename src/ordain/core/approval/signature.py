@@ -58,12 +58,10 @@ Verifier = Callable[[PublicKey, Signature, bytes], bool]
 
 
 def raw_key(key: PublicKey) -> bytes:
-    """The 32 bytes of a public key."""
     return _raw("key", key.key, KEY_BYTES)
 
 
 def raw_signature(signature: Signature) -> bytes:
-    """The 64 bytes of a signature."""
     return _raw("signature", signature.value, SIGNATURE_BYTES)
 
 

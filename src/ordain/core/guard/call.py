@@ -131,7 +131,6 @@ class Guard:
         self._understand = reader_of_lines(settings)
 
     def judge(self, call: Call) -> Judged:
-        """How a call stands."""
         for one in (self._deny, self._ask, self._guarded, self._open):
             one.begin_anew()
         bearable = not unbearable(call.args)
@@ -195,7 +194,6 @@ def cover_of(call: Call, approved: Iterable[tuple[PlanId, bool, Plan]]) -> Cover
 
 
 def same_step(call: Call, plan: Plan) -> StepId | None:
-    """The step of a plan that is this very call."""
     return next((step.id for step, exact in _callers(call, plan) if exact), None)
 
 
@@ -259,7 +257,6 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None, same: Sam
 
 
 def _words_of_same(same: Same) -> tuple[str, str, str]:
-    """What is said of a plan that has the call, what to do, and the command."""
     plan = short_id(same.plan_id)
     if same.run_id is None:
         detail = f"`{same.step}` of {plan} is this very call, and waits for a person to approve it."

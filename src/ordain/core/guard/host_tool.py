@@ -303,7 +303,6 @@ def callable_name(name: str) -> bool:
 
 
 def listed_definition(server: str, source: ToolSource, said: Mapping[str, Any]) -> ToolDefinition:
-    """The definition of an operation, from what its server lists of it."""
     name = said["name"]
     effect, destructive = _effect(source, name, said.get("annotations"))
     described = next((one for one in (said.get("description"), said.get("title")) if one and isinstance(one, str)), "")

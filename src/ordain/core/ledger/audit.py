@@ -126,7 +126,6 @@ class _Auditor(AuditState):
                 self.find(Kind.STRAY, name, seq, sentence)
 
     def stream(self, name: str) -> AuditedStream:
-        """A stream that is seen for the first time."""
         kind, slash, _ = name.partition("/")
         if slash and kind in _AUDITS:
             made, events = _AUDITS[kind]

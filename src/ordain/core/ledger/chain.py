@@ -191,7 +191,6 @@ def recorded(stream: str, rows: Iterable[Row], *, start: Tip, end: Tip) -> tuple
 
 
 def broken(stream: str, seq: int) -> Refused:
-    """The refusal of a chain that is not whole."""
     return refuse(
         "E_LEDGER_BROKEN",
         f"The chain of `{stream}` is broken at event {seq}: what is stored is not what was recorded.",

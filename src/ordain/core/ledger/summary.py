@@ -23,12 +23,10 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> bool:
-        """Whether somebody may still have to do something about it."""
         return self.state.open
 
     @property
     def document(self) -> str | None:
-        """The document it was last prepared from."""
         return self.state.document
 
 

@@ -36,7 +36,6 @@ def waiting_for(state: RunState, step_id: StepId) -> AttemptWaiting:
 
 
 def given_up(state: RunState, step_id: StepId, now: Instant) -> AttemptEnded:
-    """The event for a step whose question nobody answered in time."""
     detail = f"waited in vain for {state.steps[step_id].waits_for}"
     return ended_outside(state, step_id, now, Outcome(duration_ms=0, error="F_STEP_TIMEOUT", detail=detail))
 

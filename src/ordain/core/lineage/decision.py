@@ -155,7 +155,6 @@ _CANNOT = Choice(
 
 
 def _retry(policy: FailurePolicy) -> Choice:
-    """Another try begins the policy's count anew."""
     attempts = policy.max_attempts if isinstance(policy, Retry) else 1
     meaning = "one more attempt" if attempts == 1 else f"up to {attempts} more attempts, as its failure policy has it"
     return Choice("retry", meaning, _AGAIN)

@@ -26,6 +26,7 @@ from ordain.core.run.event import (
     PlanArchived,
     PlanCancelled,
     PlanExpired,
+    PlanOrigin,
     PlanPrepared,
     PlanRejected,
     ReplanBegun,
@@ -34,7 +35,6 @@ from ordain.core.run.event import (
     RunStarted,
     StopAsked,
 )
-from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import DecisionGiven
 
@@ -242,7 +242,6 @@ class PlanState(msgspec.Struct):
 
     @property
     def open_run(self) -> RunId | None:
-        """The run that has started and not ended, if any."""
         return next((run_id for run_id, ended in self.runs.items() if ended is None), None)
 
     @property

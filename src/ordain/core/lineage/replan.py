@@ -49,7 +49,6 @@ def causes_of(state: RunState) -> tuple[str, ...]:
 
 
 def not_passed(state: RunState) -> tuple[StepId, ...]:
-    """The steps of the plan that were begun and did not pass."""
     return tuple(
         step.id
         for step in state.plan.steps

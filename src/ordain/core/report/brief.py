@@ -164,7 +164,6 @@ def plan_standing(review: Review) -> PlanStanding:
 def run_standing(
     state: RunState, plan_id: PlanId, report: RunReport, built_in: Mapping[str, ToolDefinition]
 ) -> PlanStanding:
-    """A run that stands as the report says."""
     kept = state.limits_in_force
     begun = {str(name): record for name, record in state.steps.items() if record.attempts}
     return PlanStanding(

@@ -25,7 +25,6 @@ def file_diffs(plan: Plan, before: Before) -> dict[str, tuple[str, ...]]:
 
 
 def is_whole(lines: tuple[str, ...]) -> bool:
-    """Whether nothing of a diff is left out."""
     return bool(lines) and lines[-1] != CUT
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from ordain.core.approval.approval import Base, Principal
 from ordain.core.approval.diff.difference import Since
-from ordain.core.lineage.comment import StepComment
 from ordain.core.lineage.decision import Question, questions
 from ordain.core.lineage.lineage import Rejection, Version
 from ordain.core.plan.action import Task
@@ -23,13 +22,13 @@ from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.bound_file import NotBound
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.policy.settings import Limits
-from ordain.core.report.foreknown import Foreknown
 from ordain.core.report.risk import PlanRisk, wants_id
-from ordain.core.report.succession import Successor
+from ordain.core.report.simulation import Foreknown
+from ordain.core.report.succession import StepComment, Successor
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
 from ordain.core.run.consequence import warns
-from ordain.core.run.origin import PlanOrigin
+from ordain.core.run.event import PlanOrigin
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.step_event import Evidence, GroupKind, Outcome, StepState, Usage
@@ -322,7 +321,6 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> RunReport:
-    """The report of a run as it stands."""
     everything = questions(state)
     asked = tuple(one for one in everything if one.step not in life.answered)
     killed = state.active and not life.executing and life.stopped_at > state.changed_at

@@ -321,7 +321,6 @@ def excerpt(line: str, start: int, end: int, room: int = LINE_MAX) -> tuple[str,
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A text in pieces that can be looked at."""
     if len(text) <= _READ_MAX:
         yield text
         return

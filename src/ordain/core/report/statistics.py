@@ -205,6 +205,5 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def time_of(parts: Mapping[str, int]) -> Time:
-    """The time that these parts add up to."""
     kept = {part: parts[part] for part in Part if parts.get(part)}
     return Time(total_ms=sum(kept.values()), parts=kept)

@@ -42,7 +42,6 @@ def may_begin(state: RunState, step_id: StepId, now: Instant) -> BudgetReached |
 
 
 def _kept_by(state: RunState, step_id: StepId, what: str, now: Instant) -> BudgetReached | Held | None:
-    """What keeps a step from beginning, by one kind of limit."""
     own, waits = state.accounts.get(step_id), None
     below: StepId | None = None
     for owner in state.payers(step_id):
@@ -244,7 +243,6 @@ def question_words(state: RunState, owner: StepId) -> tuple[str, str]:
 
 
 def _spent(account: Account) -> str:
-    """What an account has spent, while nobody is at work on it."""
     measured = " and ".join(amount_words(what, account.spent[what]) for what in KINDS if what in MEASURED)
     reported = [
         amount_words(what, account.spent[what])
@@ -264,7 +262,6 @@ def _expectation(need: Expected | None) -> str:
 
 
 def amount_words(what: str, count: int) -> str:
-    """An amount as it is counted, in words."""
     return amount_said(what, sayable(what, count))
 
 

@@ -85,7 +85,6 @@ def _at_last(state: RunState, step_id: StepId) -> LastPolicy:
 
 
 def after_fallback(state: RunState, step_id: StepId) -> Consequence:
-    """What follows for a step that its fallback did not help."""
     return _follows(_without_fallback(state, step_id))
 
 

@@ -20,7 +20,6 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
-from ordain.core.run.origin import PlanOrigin
 from ordain.core.run.step_event import Carried, DecisionGiven, Fact, StepEvent
 
 # --- Workspace stream --------------------------------------------------------------------------------------------
@@ -85,6 +84,29 @@ class StopLifted(Fact, frozen=True, tag="stop_lifted"):
 
 
 # --- Lineage stream ----------------------------------------------------------------------------------------------
+
+
+class PlanOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One planning that ended with a plan. What it counts, the planner's own side reports or we counted; nothing of it
+    is evidence."""
+
+    planner: str
+    """The model or agent that wrote the plan."""
+    goal: str
+    """What was asked for, without secrets."""
+    asked_by: Principal
+    rounds: int
+    """How many documents it handed in."""
+    first_wrong: int = 0
+    """How many problems the first of them had."""
+    requests: int = 0
+    calls: int = 0
+    """Of tools."""
+    tokens: int = 0
+    cost_usd: float | None = None
+    """None where no price is known."""
+    unenforced: bool = False
+    """Whether it was started without a sandbox, so that nothing kept it from writing."""
 
 
 class PlanPrepared(Fact, frozen=True, tag="plan_prepared"):
@@ -435,10 +457,7 @@ RunEvent = (
     RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | BudgetReached | RunPaused | RunFinished | RunCancelled
 )
 LockEvent = LockTaken | LockReleased
-SignalEvent = SignalGiven
-TopicEvent = TopicPosted
-RefusalEvent = RequestRefused
-Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent | TopicEvent | RefusalEvent
+Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalGiven | TopicPosted | RequestRefused
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

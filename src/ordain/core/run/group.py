@@ -89,7 +89,6 @@ def within(step: Step, plan: Plan, around: Step) -> Step:
 
 
 def nested_members(around: Step, plan: Plan) -> Made:
-    """The steps of the plan nested in a step."""
     known = needs_of(plan)
     return tuple(
         (

@@ -124,7 +124,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_prompt(template: str, setting: Setting) -> str:
-    """The prompt for an attempt."""
 
     def filled(paragraph: str) -> str:
         names = _NAME.findall(paragraph)

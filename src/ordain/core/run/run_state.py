@@ -151,7 +151,6 @@ class StepRecord(msgspec.Struct):
         return self.decisions + self.unanswered
 
     def last_try(self) -> Try:
-        """The last attempt, as far as it got."""
         return Try(
             attempt=self.attempts,
             started_at=self.started_at,
@@ -275,15 +274,12 @@ class RunState:
         return bool(self.plan.protect or self.step(step_id).protect)
 
     def is_blocked(self, step_id: StepId) -> bool:
-        """Whether any need of a step is not satisfied yet."""
         return self._unmet[step_id] > 0
 
     def dependents_of(self, step_id: StepId) -> Iterable[StepId]:
-        """The steps that need this one."""
         return (StepId(other) for other in self._dependents[step_id])
 
     def unmet_needs(self, step_id: StepId) -> tuple[StepId, ...]:
-        """The needs of a step that are not satisfied yet."""
         return tuple(need for need in self.needs[step_id] if not self.steps[need].satisfies)
 
     def reading_order(self) -> Iterable[StepId]:
@@ -414,7 +410,6 @@ class RunState:
         return [name for name in (*under_way, *self.waiting) if self.aborting(name) is not None]
 
     def has_room(self, count: int) -> bool:
-        """Whether so many more steps may come to be in this run."""
         return len(self.names) + count <= STEPS_OF_RUN_MAX
 
     def unfold(self, parent: StepId, group: Group, made: Made, members: Iterable[Member]) -> None:
@@ -519,11 +514,9 @@ class RunState:
                 self._meet(StepId(other))
 
     def gather(self, step_id: StepId) -> None:
-        """Have a step wait for the steps of its group."""
         self.move(step_id, WAITING, gathers=True)
 
     def _meet(self, step_id: StepId) -> None:
-        """One need of a step is satisfied."""
         self._unmet[step_id] -= 1
         if self._unmet[step_id] == 0 and self.steps[step_id].state is PENDING:
             member = self.members.get(step_id) if self.members else None

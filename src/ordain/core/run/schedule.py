@@ -47,58 +47,44 @@ from ordain.core.run.transition import after_check
 # --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
 
 
-class Start(msgspec.Struct, frozen=True):
+class _OfStep(msgspec.Struct, frozen=True):
+    step: StepId
+
+
+class Start(_OfStep, frozen=True):
     """Begin the next attempt of a step."""
 
-    step: StepId
 
-
-class Recheck(msgspec.Struct, frozen=True):
+class Recheck(_OfStep, frozen=True):
     """Look whether a step that passed in the run before need not be run again."""
 
-    step: StepId
 
-
-class Verify(msgspec.Struct, frozen=True):
+class Verify(_OfStep, frozen=True):
     """Run a step's contract."""
 
-    step: StepId
 
-
-class SettleByContract(msgspec.Struct, frozen=True):
+class SettleByContract(_OfStep, frozen=True):
     """Run the contract of a step in doubt, to find out whether its effect happened."""
 
-    step: StepId
 
-
-class SettleByCheck(msgspec.Struct, frozen=True):
+class SettleByCheck(_OfStep, frozen=True):
     """Ask the check of a step in doubt whether its effect happened."""
 
-    step: StepId
 
-
-class WaitOn(msgspec.Struct, frozen=True):
+class WaitOn(_OfStep, frozen=True):
     """Look again for what a step waits for, when that may have come or its time is over."""
 
-    step: StepId
 
-
-class GiveUp(msgspec.Struct, frozen=True):
+class GiveUp(_OfStep, frozen=True):
     """End an attempt that waited for a person, whose time is over."""
 
-    step: StepId
 
-
-class Stop(msgspec.Struct, frozen=True):
+class Stop(_OfStep, frozen=True):
     """End an attempt that runs or waits, because the run is being aborted."""
 
-    step: StepId
 
-
-class Gather(msgspec.Struct, frozen=True):
+class Gather(_OfStep, frozen=True):
     """The steps that a step waited for have come to their end: say what that makes of it."""
-
-    step: StepId
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -205,7 +191,6 @@ def asks(state: RunState, step_id: StepId) -> bool:
 
 
 def concurrency(state: RunState) -> int:
-    """How many steps may be under way at once."""
     return state.plan.concurrency or state.limits_in_force.concurrency
 
 
@@ -348,7 +333,6 @@ def judged(
 
 
 def not_held(state: RunState, step_id: StepId, error: str, detail: str, now: Instant) -> PreconditionBroken:
-    """The event for a step before which something did not hold."""
     after = consequence(state, step_id, now)
     attempt = state.steps[step_id].attempts
     return PreconditionBroken(step=step_id, attempt=attempt, error=error, detail=detail, **asdict(after))

@@ -56,7 +56,6 @@ class Account(msgspec.Struct):
     """How often a person decided about it: a question is told from the one before by that."""
 
     def total(self, what: str, now: Instant) -> int:
-        """What was spent until now."""
         running = max(now - self.since, 0) if self.at_work and what == "wall_clock_ms" else 0
         return self.spent[what] + running
 
@@ -70,13 +69,11 @@ class Account(msgspec.Struct):
         return Instant(self.since + limit - self.spent["wall_clock_ms"]) if limit is not None and self.at_work else None
 
     def begin(self, at: Instant) -> None:
-        """One more step is at work."""
         if not self.at_work:
             self.since = at
         self.at_work += 1
 
     def end(self, at: Instant) -> None:
-        """One step less is."""
         self.at_work -= 1
         if not self.at_work:
             self.spent["wall_clock_ms"] += max(at - self.since, 0)
@@ -88,7 +85,6 @@ class Account(msgspec.Struct):
             self.since = at
 
     def use(self, used: Usage) -> None:
-        """Something was reported."""
         self.spent["tokens"] += max(used.tokens or 0, 0)
         self.spent["cost_usd"] += max(counted("cost_usd", used.cost_usd or 0), 0)
 
@@ -122,7 +118,6 @@ def account_of(step: Step) -> Account | None:
 
 
 def new_account(*budgets: Budget | None) -> Account:
-    """An account that was not used yet."""
     given: dict[str, int] = {}
     for budget in budgets:
         for what in KINDS:

@@ -453,7 +453,6 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
 
 
 def _unfold(state: RunState, event: StepUnfolded) -> None:
-    """Let a step become steps of its own."""
     step_id, count = event.step, event.count
     step = state.step(step_id)
     nested = nested_plan_of(step) if step.for_each is None else None
@@ -492,7 +491,6 @@ def _within(state: RunState, step_id: StepId, written: Step) -> Step:
 
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
-    """Let the fallback steps of a step begin."""
     fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
     if not state.has_room(len(fallbacks)):
         raise IllegalTransition(f"{step_id} falls back, and then there are more steps than a run can have")

@@ -34,6 +34,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class TopicLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic: how many messages were posted to it, and the newest of them."""
+
+    topic: str
+    count: int
+    newest: Message
+
+
 def stream_of_topic(name: str) -> str:
     return _PREFIX + name
 
@@ -49,7 +57,6 @@ def apply_topic(name: str, event: TopicPosted) -> None:
 
 
 def messages(recorded: Iterable[Recorded]) -> tuple[Message, ...]:
-    """What these events of a topic say, in order."""
     return tuple(
         Message(number=one.seq, at=one.at, by=one.event.by, text=one.event.text)
         for one in recorded

@@ -204,7 +204,6 @@ def refuse_verify_again(state: RunState, event: DecisionGiven) -> None:
 
 
 def after_cannot(state: RunState, step_id: StepId) -> StepState:
-    """Where a step goes of which was said that it cannot be done."""
     return ESCALATED if state.aborting(step_id) is None else FAILED
 
 

@@ -94,7 +94,6 @@ def apply_lock(state: LockState, event: LockEvent) -> LockState:
 
 
 def locks_of(plan: Plan) -> tuple[str, ...]:
-    """The locks that a run of this plan may hold."""
     return tuple(dict.fromkeys(name for step in all_steps(plan) if (name := lock_taken(step.action)) is not None))
 
 
@@ -132,6 +131,29 @@ class SignalState(msgspec.Struct):
     size: int = 0
     """How often it was given so far: what the next append expects."""
     newest: SignalGiven | None = None
+
+
+class SignalAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that waits for a signal."""
+
+    signal: str
+    run_id: RunId
+    step: StepId
+    title: str
+    until: Instant | None
+    executing: bool
+    """Whether somebody carries out its run, who goes on when the signal is given."""
+
+
+class SignalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that was given, for the how many-th time, and what of it."""
+
+    key: str
+    count: int
+    heard_by: tuple[RunId, ...]
+    """The open runs in which it counts, now or when a step of theirs comes to it."""
+    awaited_by: tuple[SignalAwaited, ...]
+    """The steps that waited for it."""
 
 
 def stream_of_signal(key: str) -> str:

@@ -50,7 +50,6 @@ class CallAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def answer_texts(answer: CallAnswer) -> list[str]:
-    """An answer as whoever called reads it."""
     problem, said = answer.problem, [answer.text] if answer.text else []
     if problem is not None:
         way = [f"A person or a planner does that with: {problem.command}"] if problem.command is not None else []
@@ -89,7 +88,6 @@ def door_names(tools: Iterable[str]) -> dict[str, str]:
 
 
 def offer_of(tool: ToolDefinition, name: str) -> Offer:
-    """A tool as it is offered under this name."""
     on_files = tool.schema is None and tool.name not in COMMANDS and any(one.path for one in tool.parameters)
     reads = tool.effect is EffectClass.READS
     return Offer(

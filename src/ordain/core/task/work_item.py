@@ -89,7 +89,6 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def form_of(step: Step, agent: str) -> Form:
-    """The form of a step whose task is a person's."""
     task, check = step.action, check_of(step)
     assert isinstance(task, Task)
     return Form(
@@ -120,5 +119,4 @@ def form_lines(form: Form) -> Iterator[str]:
 
 
 def form_text(step: Step, agent: str) -> str:
-    """The same as one text."""
     return "".join(f"{line}\n" for line in form_lines(form_of(step, agent)))

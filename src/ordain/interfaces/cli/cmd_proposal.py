@@ -13,8 +13,8 @@ from ordain.core.guard.plan_note import PlanNote
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import StepId
-from ordain.core.report.message import SignalAwaited
 from ordain.core.report.report import InboxItem, PlanStanding, Prepared
+from ordain.core.run.wait import SignalAwaited
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.cli.session import Session, command, in_utf8, read_to_store, with_params
 from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere

@@ -15,7 +15,6 @@ from ordain.core.plan.model import Plan
 from ordain.core.policy.fact import CheckedCommands
 from ordain.core.policy.stop import StopReport
 from ordain.core.report.brief import Arbitration, Brief
-from ordain.core.report.message import SignalReport
 from ordain.core.report.progress import AttemptOutput
 from ordain.core.report.report import PlanLine, RunReport, ToldPrompt
 from ordain.core.report.simulation import Simulation
@@ -23,6 +22,7 @@ from ordain.core.report.statistics import Statistics
 from ordain.core.report.template import NewDocument, TemplateList
 from ordain.core.report.transcript import Transcript
 from ordain.core.run.event import WIRE_NAMES, Event
+from ordain.core.run.wait import SignalReport
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.view import audit, diff, lint, picture, planned, problem, report, result, tool
 

@@ -11,7 +11,6 @@ import msgspec
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId
-from ordain.core.report.message import SignalAwaited
 from ordain.core.report.report import (
     InboxItem,
     KeptOutput,
@@ -23,6 +22,7 @@ from ordain.core.report.report import (
     StepReport,
 )
 from ordain.core.run.event import Recorded, to_wire
+from ordain.core.run.wait import SignalAwaited
 from ordain.core.text.problem import Place, Problem
 from ordain.interfaces.view.picked import picked
 

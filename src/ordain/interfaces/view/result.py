@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ordain.core.report.message import TopicLine
-from ordain.core.run.topic import Message
+from ordain.core.run.topic import Message, TopicLine
 from ordain.ports.machine import Client
 
 

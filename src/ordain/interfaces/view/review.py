@@ -9,9 +9,9 @@ from ordain.core.lineage.replan import cause_words
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, StepId
-from ordain.core.report.foreknown import Foreknown, KnownAnswer, KnownCondition
+from ordain.core.report.simulation import Foreknown, KnownAnswer, KnownCondition
 from ordain.core.report.succession import KeptStep, Successor
-from ordain.core.run.origin import PlanOrigin
+from ordain.core.run.event import PlanOrigin
 from ordain.interfaces.view.diff import change_lines
 from ordain.interfaces.view.run import who
 from ordain.interfaces.view.style import Style

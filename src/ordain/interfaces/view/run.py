@@ -15,10 +15,10 @@ from ordain.core.lineage.decision import answer_ways
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import Instant
 from ordain.core.policy.agent import AgentChoice
-from ordain.core.report.message import SignalAwaited
 from ordain.core.report.report import InboxItem, PlanLine, RunReport, StepReport
 from ordain.core.run.budget import Spending, amount_said
 from ordain.core.run.step_event import Evidence, StepState
+from ordain.core.run.wait import SignalAwaited
 from ordain.core.task.work_item import form_lines
 from ordain.interfaces.view.next_command import after_line, of_failure
 from ordain.interfaces.view.style import Style

@@ -85,7 +85,6 @@ def _always(kind: ConcernKind, words: str) -> Direction:
 
 
 def _named(kind: ConcernKind, field: str, doing: str) -> Direction:
-    """Another name, which is told."""
     return lambda both: [(kind, f"{doing} {choice(field, getattr(both.new, field))}")]
 
 
@@ -199,7 +198,6 @@ class StepPolicy(msgspec.Struct, frozen=True):
 
 
 def policy_of(own: FailurePolicy | None, plan: Plan) -> StepPolicy:
-    """The policy of a step that says this, in this plan."""
     policy = own if own is not None else plan.on_failure
     if not isinstance(policy, Retry):
         return StepPolicy(None, policy)
@@ -256,7 +254,6 @@ def _on_failure(both: Both) -> Iterator[Said]:
 
 
 def check_of_step(step: Step) -> Strategy | None:
-    """How a step is verified; None where it is not."""
     strategy = step.verification.strategy if step.verification is not None else None
     return None if isinstance(strategy, NoCheck) else strategy
 

@@ -50,7 +50,6 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pair(old: Sequence[Step], new: Sequence[Step]) -> Pairing:
-    """Put the steps of two plans side by side."""
     waiting: dict[StepId, deque[int]] = defaultdict(deque)
     for position, step in enumerate(old):
         waiting[step.id].append(position)
