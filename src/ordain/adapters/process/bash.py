@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -44,9 +44,6 @@ from ordain.adapters.process.spool import USAGE, Spool, UsageFile
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment, absolute_parts
 from ordain.core.text.problem import Refused
 from ordain.ports.process import Command, Finished
-
-if TYPE_CHECKING:
-    pass
 
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
