@@ -10,17 +10,16 @@ import asyncio
 import contextlib
 import importlib.util
 import json
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ordain import __version__
-from ordain.adapters.model.chat import Chat
 from ordain.adapters.model.messages import Messages
-from ordain.adapters.model.responses import Responses
+from ordain.adapters.model.openai import Chat, Responses
 from ordain.adapters.model.wire import Broken, ProviderError, WireProtocol, is_unicode, provider_error
 from ordain.core.policy.model_choice import ModelAccess, access_fault
 from ordain.core.text.redaction import Redactor
@@ -29,6 +28,7 @@ from ordain.ports.model import ModelClient, ModelFailed, ModelRequest, ModelTurn
 if TYPE_CHECKING:
     import httpx2
 
+Sleep = Callable[[float], Awaitable[None]]
 _PROTOCOLS: Mapping[str, WireProtocol] = {"messages": Messages(), "responses": Responses(), "chat": Chat()}
 AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """What a server answers that may answer otherwise a moment later."""
@@ -57,11 +57,7 @@ class ModelBounds(msgspec.Struct, frozen=True, kw_only=True):
 class HttpModels:
     """ports.Models over HTTP."""
 
-    def __init__(
-        self,
-        bounds: ModelBounds | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, bounds: ModelBounds | None = None, sleep: Sleep = asyncio.sleep) -> None:
         self._bounds, self._sleep = bounds or ModelBounds(), sleep
 
     def fault(self, access: ModelAccess) -> str | None:
@@ -77,29 +73,18 @@ class HttpModels:
 
         bounds = self._bounds
         timeout = httpx2.Timeout(None, connect=bounds.connect, pool=bounds.connect, write=bounds.idle)
-        async with httpx2.AsyncClient(timeout=timeout, verify=await _contexts(access)) as http:
+        # What checks certificates takes 20 ms to make, which a server without them need not cost.
+        plain = access.base_url.startswith("http://")
+        verify = False if plain else await asyncio.to_thread(httpx2.create_ssl_context)
+        async with httpx2.AsyncClient(timeout=timeout, verify=verify) as http:
             yield HttpModel(access, key, http, bounds, self._sleep)
-
-
-async def _contexts(access: ModelAccess) -> ssl.SSLContext | bool:
-    """What checks certificates. It takes 20 ms to make, which a server without them need not cost."""
-    if access.base_url.startswith("http://"):
-        return False
-    import httpx2
-
-    return await asyncio.to_thread(httpx2.create_ssl_context)
 
 
 class HttpModel:
     """ports.ModelClient."""
 
     def __init__(
-        self,
-        access: ModelAccess,
-        key: str,
-        http: httpx2.AsyncClient,
-        bounds: ModelBounds,
-        sleep: Callable[[float], Awaitable[None]],
+        self, access: ModelAccess, key: str, http: httpx2.AsyncClient, bounds: ModelBounds, sleep: Sleep
     ) -> None:
         self._access, self._http, self._bounds, self._sleep = access, http, bounds, sleep
         self._protocol = _PROTOCOLS[access.protocol]
@@ -107,11 +92,10 @@ class HttpModel:
             "accept": "text/event-stream",
             "content-type": "application/json",
             "user-agent": f"ordain/{__version__}",
-            **self._protocol.headers(),
+            **self._protocol.headers,
         }
         if key:
-            given = f"Bearer {key}" if access.key_header == "authorization" else key
-            self._headers[access.key_header] = given
+            self._headers[access.key_header] = f"Bearer {key}" if access.key_header == "authorization" else key
         self._redactor = Redactor({"key": key} if key else {})
         self._mends: list[ProviderError] = []
         """What this server has said that it does not know."""
@@ -143,12 +127,11 @@ class HttpModel:
 
     def _clean(self, detail: str) -> str:
         """What may be said of a failure: one line without secrets."""
-        said = " ".join("".join(one if one.isprintable() else " " for one in detail).split())
-        said = self._redactor.text(said)
+        line = " ".join("".join(one if one.isprintable() else " " for one in detail).split())
+        said = self._redactor.text(line)
         return said if len(said) <= DETAIL_MAX else f"{said[: DETAIL_MAX - 1]}…"
 
     async def _ask(self, body: Mapping[str, Any], tell: Tell) -> ModelTurn:
-        """One try."""
         import httpx2
 
         bounds = self._bounds
@@ -164,8 +147,7 @@ class HttpModel:
             except TimeoutError:
                 raise _Failure(f"it said nothing for {bounds.first_event:g} s") from None
             except (Broken, httpx2.SSEError) as error:
-                again = error.again if isinstance(error, Broken) else True
-                raise _Failure(str(error), again=again) from None
+                raise _Failure(str(error), again=getattr(error, "again", True)) from None
             except httpx2.ConnectTimeout:
                 raise _Failure(f"{self._access.base_url} did not take a connection for {bounds.connect:g} s") from None
             except httpx2.ConnectError as error:
@@ -215,34 +197,26 @@ class HttpModel:
         except (ValueError, RecursionError):
             error = None
         status, said = response.status_code, error.message if error is not None else data.decode("utf-8", "replace")
-        detail = f"HTTP {status}" + (f": {said}" if said.strip() else "")
-        wait_s = _wait_of(response.headers)
-        return _Failure(detail, status=status, again=status in AGAIN, asked_s=wait_s, error=error)
+        failure = _Failure(f"HTTP {status}" + (f": {said}" if said.strip() else ""), again=status in AGAIN)
+        failure.status, failure.asked_s, failure.error = status, _wait_of(response.headers), error
+        return failure
 
 
 class _Failure(Exception):
     """One try that gave no answer."""
 
-    def __init__(
-        self,
-        detail: str,
-        *,
-        status: int | None = None,
-        again: bool = True,
-        asked_s: float | None = None,
-        error: ProviderError | None = None,
-    ) -> None:
+    status: int | None = None
+    asked_s: float | None = None
+    error: ProviderError | None = None
+
+    def __init__(self, detail: str, *, again: bool = True) -> None:
         super().__init__(detail)
-        self.detail, self.status, self.error = detail, status, error
-        self._again, self._asked_s = again, asked_s
+        self.detail, self.again = detail, again
 
     def wait_s(self, attempt: int) -> float | None:
         """After which time it makes sense to try again; None where it does not."""
-        if not self._again:
-            return None
-        if self._asked_s is not None:
-            return self._asked_s if self._asked_s <= WAIT_MAX_S else None
-        return float(2 ** (attempt - 1))
+        wait = self.asked_s if self.asked_s is not None else float(2 ** (attempt - 1))
+        return wait if self.again and wait <= WAIT_MAX_S else None
 
 
 def _wait_of(headers: Mapping[str, str]) -> float | None:
@@ -253,13 +227,10 @@ def _wait_of(headers: Mapping[str, str]) -> float | None:
             seconds = float(value) / unit
             if 0 <= seconds < float("inf"):
                 return seconds
-    date = headers.get("retry-after", "")
-    if date:
-        with contextlib.suppress(ValueError, TypeError):
-            import datetime
-
-            now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.datetime.now(datetime.UTC)
-            return max(0.0, (parsedate_to_datetime(date) - now).total_seconds())
+    with contextlib.suppress(ValueError, TypeError):
+        then = parsedate_to_datetime(headers.get("retry-after", ""))
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(0.0, (then - now).total_seconds())
     return None
 
 

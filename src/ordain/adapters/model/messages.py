@@ -1,5 +1,4 @@
-"""Anthropic's Messages. Thinking is signed, and a turn that called tools is refused without it: every block of an
-answer goes back as it came."""
+"""Anthropic's Messages. Thinking is signed, and missed in a turn with tools: every block goes back as it came."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 from ordain.adapters.model.wire import (
     AnswerReader,
     Broken,
-    ProviderError,
+    WireProtocol,
     count,
     error_in_stream,
     mapping,
@@ -32,14 +31,11 @@ _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta"
 """By the kind of a delta, what of a block it continues: the block has that under the same name."""
 
 
-class Messages:
-    """adapters.model.wire.WireProtocol."""
+class Messages(WireProtocol):
+    headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
     def url(self, access: ModelAccess) -> str:
         return f"{access.base_url.removesuffix('/v1')}/v1/messages"
-
-    def headers(self) -> Mapping[str, str]:
-        return {"anthropic-version": "2023-06-01"}
 
     def body(self, access: ModelAccess, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -59,9 +55,6 @@ class Messages:
 
     def reader(self) -> AnswerReader:
         return _MessagesAnswer()
-
-    def mended(self, body: Mapping[str, Any], error: ProviderError) -> dict[str, Any] | None:
-        return None
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -108,8 +101,7 @@ class _MessagesAnswer:
                 self._model = words(message.get("model"))
                 self._count(message.get("usage"))
             case "content_block_start":
-                block = dict(mapping(event.get("content_block")))
-                self._blocks[count(event.get("index"))] = block
+                block = self._blocks[count(event.get("index"))] = dict(mapping(event.get("content_block")))
                 return words(block.get("text")) if block.get("type") == "text" else ""
             case "content_block_delta":
                 return self._delta(count(event.get("index")), mapping(event.get("delta")))

@@ -1,8 +1,4 @@
-"""What the protocols of models have in common: how a request is written and how the events of an answer are read.
-
-A reading takes one event after the other and knows when the answer is complete; what arrived of one that is not is
-never used.
-"""
+"""What the protocols of models have in common: how a request is written and how the events of an answer are read."""
 
 from __future__ import annotations
 
@@ -25,24 +21,21 @@ class Broken(Exception):
 
     def __init__(self, detail: str, *, again: bool = True) -> None:
         super().__init__(detail)
-        self.detail, self.again = detail, again
+        self.again = again
 
 
 class ProviderError(NamedTuple):
-    """An error by its provider's own account."""
+    """An error by its provider's own account; `param` is what of the request it is about."""
 
     kind: str
-    """Its type or code."""
     message: str
     param: str
-    """What of the request it is about."""
 
 
 class AnswerReader(Protocol):
-    """One answer, as it arrives."""
+    """One answer, as it arrives; `complete` once its end has come."""
 
     complete: bool
-    """Whether its end has come."""
 
     def take(self, event: Mapping[str, Any]) -> str:
         """Read an event; the text in it that is part of the answer. Raises Broken."""
@@ -54,9 +47,11 @@ class AnswerReader(Protocol):
 class WireProtocol(Protocol):
     """How one kind of server is asked."""
 
-    def url(self, access: ModelAccess) -> str: ...
+    path: str = ""
+    headers: Mapping[str, str] = {}
 
-    def headers(self) -> Mapping[str, str]: ...
+    def url(self, access: ModelAccess) -> str:
+        return access.base_url + self.path
 
     def body(self, access: ModelAccess, request: ModelRequest) -> dict[str, Any]: ...
 
@@ -64,20 +59,21 @@ class WireProtocol(Protocol):
 
     def mended(self, body: Mapping[str, Any], error: ProviderError) -> dict[str, Any] | None:
         """The same request as a server takes it that has said what it does not know; None where nothing helps."""
+        return None
 
 
 def tool_use(use_id: str, name: str, written: str) -> ToolUse:
     """A call whose arguments were written so."""
     try:
         arguments = json.loads(written or "{}", object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+        if not isinstance(arguments, dict):
+            raise ValueError("they are no object")
+        if _depth(written) > ARGUMENTS_DEPTH_MAX:
+            raise ValueError(f"they are nested deeper than {ARGUMENTS_DEPTH_MAX} levels")
+        if not is_unicode(arguments):
+            raise ValueError("they hold what is no character")
     except (ValueError, RecursionError) as error:
         return ToolUse(id=use_id, name=name, fault=str(error)[:200])
-    if not isinstance(arguments, dict):
-        return ToolUse(id=use_id, name=name, fault="they are no object")
-    if _depth(written) > ARGUMENTS_DEPTH_MAX:
-        return ToolUse(id=use_id, name=name, fault=f"they are nested deeper than {ARGUMENTS_DEPTH_MAX} levels")
-    if not is_unicode(arguments):
-        return ToolUse(id=use_id, name=name, fault="they hold what is no character")
     return ToolUse(id=use_id, name=name, arguments=arguments)
 
 

@@ -1,8 +1,4 @@
-"""OpenAI's Chat Completions, as every server that is called compatible speaks them, ollama among them.
-
-They differ in small things: calls without an index or an id, a last chunk without usage, thoughts under several names.
-What a delta brings beside text and calls is kept and goes back with the calls that it came with.
-"""
+"""OpenAI's two protocols: Chat Completions, as every server that is called compatible speaks them, and Responses."""
 
 from __future__ import annotations
 
@@ -11,7 +7,9 @@ from typing import Any
 
 from ordain.adapters.model.wire import (
     AnswerReader,
+    Broken,
     ProviderError,
+    WireProtocol,
     count,
     error_in_stream,
     mapping,
@@ -23,18 +21,16 @@ from ordain.adapters.model.wire import (
 from ordain.core.policy.model_choice import PROVIDERS, ModelAccess
 from ordain.ports.model import Message, ModelRequest, ModelTurn, ModelUsage, StopReason, ToolAnswers, UserText
 
+# --- Chat Completions ------------------------------------------------------------------------------------------------
+# Servers differ in small things: calls without an index or an id, a last chunk without usage, thoughts under several
+# names. What a delta brings beside text and calls is kept and goes back with the calls that it came with.
+
 _STOPS = {"length": StopReason.TRUNCATED, "content_filter": StopReason.REFUSED}
 _OURS = frozenset({"role", "content", "tool_calls", "refusal", "function_call", "audio", "annotations"})
 
 
-class Chat:
-    """adapters.model.wire.WireProtocol."""
-
-    def url(self, access: ModelAccess) -> str:
-        return f"{access.base_url}/chat/completions"
-
-    def headers(self) -> Mapping[str, str]:
-        return {}
+class Chat(WireProtocol):
+    path = "/chat/completions"
 
     def body(self, access: ModelAccess, request: ModelRequest) -> dict[str, Any]:
         system = [{"role": "system", "content": request.system}] if request.system else []
@@ -48,13 +44,10 @@ class Chat:
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
-                }
-                for tool in request.tools
-            ]
+            told = (
+                {"name": one.name, "description": one.description, "parameters": one.schema} for one in request.tools
+            )
+            body["tools"] = [{"type": "function", "function": one} for one in told]
         return body
 
     def reader(self) -> AnswerReader:
@@ -184,3 +177,120 @@ def _joined(before: Any, value: Any) -> Any:
     if isinstance(before, list) and isinstance(value, list):
         return before + value
     return value
+
+
+# --- Responses -------------------------------------------------------------------------------------------------------
+# Nothing is stored there (`store: false`): what a model thought comes back to us encrypted, and every item of an answer
+# goes back as it came.
+
+_THOUGHTS = "reasoning.encrypted_content"
+
+
+class Responses(WireProtocol):
+    path = "/responses"
+
+    def body(self, access: ModelAccess, request: ModelRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": access.name,
+            "input": _response_items(request.messages),
+            "max_output_tokens": request.output_tokens_max,
+            "include": [_THOUGHTS],
+            "store": False,
+            "stream": True,
+        }
+        if request.system:
+            body["instructions"] = request.system
+        if request.tools:
+            told = (
+                {"name": one.name, "description": one.description, "parameters": one.schema} for one in request.tools
+            )
+            body["tools"] = [{"type": "function", **one, "strict": False} for one in told]
+        return body
+
+    def reader(self) -> AnswerReader:
+        return _ResponsesAnswer()
+
+    def mended(self, body: Mapping[str, Any], error: ProviderError) -> dict[str, Any] | None:
+        """Models that do not think cannot be asked for what they thought."""
+        about = error.param.startswith("include") or "encrypted content" in error.message.lower()
+        left = {name: value for name, value in body.items() if name != "include"}
+        return left if about and left != body else None
+
+
+def _response_items(messages: Sequence[Message]) -> list[Any]:
+    items: list[Any] = []
+    for message in messages:
+        match message:
+            case ModelTurn():
+                items += message.raw
+            case UserText(text=text):
+                items.append({"role": "user", "content": [{"type": "input_text", "text": text}]})
+            case ToolAnswers(answers=answers, text=text):
+                kind = {"type": "function_call_output"}
+                items += ({**kind, "call_id": one.use_id, "output": plain_answer(one)} for one in answers)
+                items += [{"role": "user", "content": [{"type": "input_text", "text": text}]}] if text else []
+    return items
+
+
+class _ResponsesAnswer:
+    def __init__(self) -> None:
+        self.complete = False
+        self._items: dict[int, Mapping[str, Any]] = {}
+        self._response: Mapping[str, Any] = {}
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        match event.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                return words(event.get("delta"))
+            case "response.output_item.done":
+                self._items[count(event.get("output_index"))] = mapping(event.get("item"))
+            case "response.completed" | "response.incomplete":
+                self._response, self.complete = mapping(event.get("response")), True
+            case "response.failed":
+                error = provider_error(event.get("response"))
+                raise error_in_stream(error) if error is not None else Broken("it failed, and does not say why")
+            case "error":
+                error = provider_error(event) or provider_error({"error": event})
+                raise error_in_stream(error) if error is not None else Broken("an error that says nothing")
+        return ""
+
+    def turn(self) -> ModelTurn:
+        given = self._response.get("output")
+        items = [mapping(one) for one in given] if isinstance(given, list) else []
+        # Some servers leave out of the last event what came before it.
+        items = items or [item for _, item in sorted(self._items.items())]
+        reason = words(mapping(self._response.get("incomplete_details")).get("reason"))
+        stop = StopReason.ENDED
+        if reason or self._response.get("status") == "incomplete":
+            stop = StopReason.REFUSED if reason == "content_filter" else StopReason.TRUNCATED
+        text, uses, raw = "", [], []
+        for item in items:
+            if item.get("type") == "function_call":
+                use = tool_use(words(item.get("call_id")), words(item.get("name")), words(item.get("arguments")))
+                if stop is StopReason.TRUNCATED and (use.fault or item.get("status") == "incomplete"):
+                    continue  # half a call, to which there is no answer
+                uses.append(use)
+            elif item.get("type") == "message":
+                said, refused = _said(item)
+                text += said
+                stop = StopReason.REFUSED if refused and stop is StopReason.ENDED else stop
+            elif item.get("type") == "reasoning" and not item.get("encrypted_content"):
+                continue  # it is stored nowhere, so it cannot be named
+            raw.append(item)
+        if uses and stop is StopReason.ENDED:
+            stop = StopReason.TOOLS
+        used, model = mapping(self._response.get("usage")), words(self._response.get("model"))
+        usage = ModelUsage(
+            input=count(used.get("input_tokens")),
+            output=count(used.get("output_tokens")),
+            cached=count(mapping(used.get("input_tokens_details")).get("cached_tokens")),
+        )
+        return ModelTurn(text=text, uses=tuple(uses), stop=stop, usage=usage, raw=raw, model=model)
+
+
+def _said(item: Mapping[str, Any]) -> tuple[str, bool]:
+    """The text of a message, and whether it refuses."""
+    content = item.get("content")
+    parts = [mapping(part) for part in content] if isinstance(content, list) else []
+    text = "".join(words(part.get("text")) or words(part.get("refusal")) for part in parts)
+    return text, any(part.get("type") == "refusal" for part in parts)
