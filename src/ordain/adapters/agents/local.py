@@ -1,7 +1,4 @@
-"""Agents on this machine: whether each could be started, how it is started, and what its output says.
-
-Most commands only look, and most runs have no task: what starts an agent is loaded by the first that is started.
-"""
+"""Agents on this machine: whether each could be started, how it is, what it says. What starts one is loaded late."""
 
 from __future__ import annotations
 
@@ -115,8 +112,7 @@ def _agent_fault(agent: Agent, workspace: Path) -> str | None:
 
 
 def _is_module(name: str) -> bool:
-    """Whether a module can be found where an agent finds it, which is never the directory it is started in. Each
-    package is looked for in the one around it; none is imported, for that would run what it holds."""
+    """Whether a module can be found where an agent finds it, never where it is started; none is imported."""
     path: Sequence[str] = [place for place in sys.path if os.path.isabs(place)]  # noqa: PTH117
     parts = name.split(".")
     for number, part in enumerate(parts, start=1):

@@ -1,8 +1,7 @@
 """Presets: command-line agents that we know (`data/presets.toml`), and how each is made ready in its room.
 
-One rule holds for all: of the user's settings only who serves the model, and the login there, is taken; whatever else
-the program would read, run or remember is left out as far as it can be told to. Without tools of its own it is started
-in an empty directory, so that nothing in the workspace is a setting, a memory or a plug-in to it.
+Of the user's settings only who serves the model, and the login there, is taken. Without tools of its own it is started
+in an empty directory: nothing in the workspace is a setting, a memory or a plug-in to it.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """One of them, as `data/presets.toml` has it. It may change the directory of its room that has its name."""
 
     package: str
-    """What it is called at npm."""
     words: tuple[str, ...]
     served: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -93,8 +91,7 @@ class PresetStart(msgspec.Struct, frozen=True):
 def preset_invocation(
     agent: Agent, item: WorkItem, room: str, server: StepServer | None, home: Path, *, sandboxed: bool
 ) -> Invocation:
-    """How to start a preset, once its files are in the room, for it alone to read; `home` has the user's. Raises
-    ValueError where only a person can say how."""
+    """How to start a preset, once its files are in the room; `home` has the user's. Raises ValueError as the port."""
     assert agent.preset is not None
     program, preset, place, settings = agent.preset, PRESETS[agent.preset], Path(room), b""
     if preset.settings:

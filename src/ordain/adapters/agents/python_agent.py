@@ -1,7 +1,7 @@
 """The process in which a Python function performs one task; it is run as a program, by its path.
 
-It gets everything on standard input. What the function gives back is all that it writes to standard output, text as it
-is and everything else as JSON; what the function prints goes to standard error.
+It gets everything on standard input, and writes what the function gives back to standard output: text as it is, else
+JSON.
 """
 
 from __future__ import annotations
@@ -46,15 +46,14 @@ def main() -> None:
 
 
 def _report(line: str) -> None:
-    """Where there is a file for what is used."""
     if "ORDAIN_USAGE" in os.environ:
         with open(os.environ["ORDAIN_USAGE"], "a") as file:  # noqa: PTH123 - pathlib takes a while to load
             file.write(line)
 
 
 class _StepTools:
-    """The tools of the step over MCP: the few messages that takes, and no more. The server is started by the first
-    call, and there is one call at a time. What it says that is no answer is passed over."""
+    """The tools of the step over MCP: the few messages that takes. The first call starts the server; one call at a
+    time."""
 
     def __init__(self, server: dict[str, Any] | None) -> None:
         import threading

@@ -1,6 +1,5 @@
-"""How a Python function performs a task. One that the configuration names runs in a fresh process, with the interpreter
-and the modules that we have ourselves: neither the workspace nor a variable adds any. One that was registered runs in
-the program that registered it, and whatever goes wrong is a result."""
+"""How a Python function performs a task: in a fresh process with our own interpreter and modules, where the
+configuration names it; in this program, where it was registered here."""
 
 from __future__ import annotations
 

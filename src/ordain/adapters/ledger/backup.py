@@ -1,8 +1,7 @@
 """Copies of a ledger: a backup (the same file), an export (its events as lines of JSON), and the way back from both.
 
-The invariants: a copy gets its name only after every chain in it was verified and all of it is on disk; nothing that
-exists is ever written over; a restored ledger is made anew from the verified events, so that whatever else somebody put
-into the source does not come along.
+A copy gets its name only once every chain in it was verified and all of it is on disk; nothing that exists is written
+over; a restored ledger is made of the verified events alone.
 """
 
 from __future__ import annotations
@@ -53,12 +52,8 @@ _IN_ORDER = f"{reader.EVENTS} ORDER BY position"
 
 
 def backup(path: Path, target: Path, *, outputs: bool = True) -> chain.Tip:
-    """Copy the ledger in `path` as it is at one moment, whoever writes meanwhile; returns the copy's checkpoint.
-
-    The copy has everything: the events, what is kept beside them, and the key of the seals. Without `outputs` it has
-    the events alone and a key of its own, as a ledger from an export has. Raises `Refused` with E_LEDGER_BROKEN when a
-    chain is not whole, and with E_LEDGER_EXISTS when something is there already.
-    """
+    """Copy the ledger in `path` as it is at one moment; returns the copy's checkpoint. Without `outputs` it has the
+    events alone and a key of its own. Raises Refused with E_LEDGER_BROKEN or E_LEDGER_EXISTS."""
     path, target = database.real_place(path), database.real_place(target)
     with database.errors(path):
         database.inspect(path)
@@ -74,10 +69,8 @@ def backup(path: Path, target: Path, *, outputs: bool = True) -> chain.Tip:
 
 
 def export(ledger: Ledger) -> Iterator[bytes]:
-    """The events as lines of JSON in order of arrival, after a header that says what they add up to.
-
-    What is kept beside the chain, and the key that seals it, are not in it: an export can be shown to others.
-    """
+    """The events as lines of JSON in order of arrival, after a header that says what they add up to; never the key or
+    what is kept beside the chain."""
     size, head = ledger.checkpoint()
     yield _encoder.encode(_Header(format=EXPORT_FORMAT, size=size, head=head.hex())) + b"\n"
     for position, stream, seq, body, after in ledger.everything():
@@ -88,11 +81,8 @@ def export(ledger: Ledger) -> Iterator[bytes]:
 
 
 def restore(source: Path, target: Path) -> chain.Tip:
-    """Make a ledger in a place where none is, from a backup or an export; returns its checkpoint.
-
-    From an export nothing that was kept beside the chain comes back. Raises `Refused` with E_LEDGER_EXISTS when
-    something is there already, with E_LEDGER_BROKEN when the source is not whole, E_LEDGER_FOREIGN when it is neither.
-    """
+    """Make a ledger where none is, from a backup or an export; returns its checkpoint. Raises Refused with
+    E_LEDGER_EXISTS, with E_LEDGER_BROKEN when the source is not whole, E_LEDGER_FOREIGN when it is neither."""
     source, target = database.real_place(source), database.real_place(target)
     with database.errors(source), source.open("rb") as opened:
         is_backup = opened.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
@@ -111,7 +101,6 @@ def restore(source: Path, target: Path) -> chain.Tip:
 
 
 def _take_backup(source: apsw.Connection, made: apsw.Connection, projection: reader.Projection) -> None:
-    """Everything that is verified, and the key with what is kept under it."""
     _verified(source)
     events = reader.entries(database.rows(source, _IN_ORDER))
     reader.record(made, projection, ((stream, chain.Row(seq, body, head)) for _, stream, seq, body, head in events))
@@ -121,7 +110,6 @@ def _take_backup(source: apsw.Connection, made: apsw.Connection, projection: rea
 
 
 def _take_export(source: Path, made: apsw.Connection, projection: reader.Projection) -> None:
-    """Every line, which must add up to what the header says."""
     with source.open("rb") as lines:
         try:
             header = _header_decoder.decode(lines.readline())

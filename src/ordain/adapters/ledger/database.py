@@ -1,7 +1,7 @@
 """The file a ledger lives in: its format, making it, opening it, and what its errors mean.
 
-The invariants: a file gets its name only when it is whole and on disk; one that is a link, another user's, readable by
-others, another program's or of a version we do not know is refused before anything in it is believed or touched.
+A file gets its name only when it is whole and on disk. One that others could have written, or that is another program's
+or of an unknown version, is refused before anything in it is believed or touched.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 def place_new(path: Path, *, over: bool = False) -> Iterator[Path]:
     """A file of our own beside `path`, which gets that name when the block has ended well and all of it is on disk.
 
-    Raises FileExistsError when something has the name by then, unless `over` it, or when a log was left there by a
-    ledger that is gone, which SQLite would take for the new one's. Nothing is left of a failure.
+    Raises FileExistsError when something has the name by then, unless `over` it, or when the log of a ledger that is
+    gone lies there, which SQLite would take for the new one's. Nothing is left of a failure.
     """
     import tempfile  # most open a ledger that is there, and start faster without it
 
@@ -165,10 +165,8 @@ def place_new(path: Path, *, over: bool = False) -> Iterator[Path]:
 
 
 def inspect(path: Path) -> None:
-    """Refuse a file that others could have put there, or could read.
-
-    Looked at by name, never opened: closing a second handle would drop the locks that SQLite holds through the first.
-    """
+    """Refuse a file that others could have put there, or could read. It is never opened: closing a second handle would
+    drop the locks that SQLite holds through the first."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise _unsafe(path, "is a link")
@@ -189,11 +187,8 @@ def connect(path: Path, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> apsw.Connecti
 
 
 def connect_to_look(path: Path, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> apsw.Connection:
-    """A connection that writes nothing, for places where nothing can be written.
-
-    SQLite wants to make a file beside a write-ahead log even to read. Where it cannot, and the log is empty, the file
-    is read as one that does not change.
-    """
+    """A connection that writes nothing. SQLite wants to make a file beside a write-ahead log even to read; where it
+    cannot, and the log is empty, the file is read as one that does not change."""
     try:
         return _look(path, "mode=ro", busy_timeout_ms)
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):

@@ -1,9 +1,7 @@
-"""A glance at a ledger for whoever must answer at once: what a person trusted last, the plans that are approved, and
-the names of plans, runs and steps.
+"""A glance at a ledger for whoever must answer at once: what a person trusted last, approved plans, and names.
 
-It loads nothing that knows events, which takes longer than the answer. It believes what `reader` believes and
-no more: every chain that is looked at must be whole. Whatever is out of the ordinary (an older format, an enrolled key,
-an event that is not known here, damage) it leaves to those who read the ledger in full, and says so with None.
+It loads nothing that knows events, and believes what `reader` believes: every chain must be whole. Whatever is out of
+the ordinary (an older format, an enrolled key, an unknown event, damage) it leaves to those who read it in full: None.
 """
 
 from __future__ import annotations
@@ -39,8 +37,6 @@ T = TypeVar("T")
 
 
 class Glance(NamedTuple):
-    """What was seen."""
-
     trusted: str | None
     """The configuration that a person trusted last."""
 
@@ -93,8 +89,8 @@ def glance(path: Path) -> Glance | None:
 
 
 def approved_plans(path: Path, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
-    """The newest plans that a person has approved and that did not end, and whether each is being carried out; None
-    where only somebody who reads the ledger in full can tell."""
+    """The newest plans that a person has approved and that did not end, and whether each is being carried out; None as
+    above."""
     return _looking(path, lambda connection: _approved(connection, now))
 
 

@@ -1,8 +1,5 @@
-"""Who is at work in a workspace: flocks on small files, released by the operating system when their holder dies.
-
-A file names its holder and the holder's last sign of life, for people and for whoever must end it; the lock itself is
-the truth.
-"""
+"""Who is at work in a workspace: flocks on small files. A file names its holder and its last sign of life, for people
+and for whoever must end it; the lock itself is the truth, which the operating system releases when the holder dies."""
 
 from __future__ import annotations
 

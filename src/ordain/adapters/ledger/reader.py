@@ -1,7 +1,7 @@
 """Reading a ledger file: the events of one stream, all of them, and what is kept about plans.
 
-The invariant: what cannot be verified is refused, never shown. Damage can leave anything in a column, whatever the
-table says, so every value is given its type on the way out; a wrong one then breaks its chain like any other.
+What cannot be verified is refused, never shown. Damage can leave anything in a column, so every value is given its type
+on the way out; a wrong one then breaks its chain like any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from ordain.core.text.problem import Refused, refuse
 # --- Ledger reading --------------------------------------------------------------------------------------------------
 
 EVENTS = f"SELECT position, ifnull(stream, 0), {database.EVENT} FROM events"
-"""The columns that `entries` takes."""
 
 _STAND = "SELECT opened, ifnull(size, 0), ifnull(head, x''), ifnull(last, 0) FROM streams WHERE stream = ?"
 _SCAN = f"SELECT {database.EVENT} FROM events WHERE stream = ?1 AND position <= ?2 AND seq >= ?3 ORDER BY seq DESC"
@@ -80,8 +79,8 @@ def _verified(stream: str, found: list[chain.Row], after: int, end: chain.Tip) -
 
 
 def entries(stored: Iterable[tuple[int, int, int, bytes, bytes]]) -> Iterator[chain.Entry]:
-    """Stored events (`EVENTS`) with their stream's name, as its first event tells it: the table of streams is only a
-    projection, and not believed here."""
+    """Stored events (`EVENTS`) with their stream's name, as its first event tells it: the table of streams is not
+    believed."""
     names: dict[int, str] = {}
     for position, stream, seq, body, head in stored:
         if stream not in names:
@@ -227,10 +226,8 @@ def record(connection: apsw.Connection, projection: Projection, events: Iterable
 
 
 def rebuild(connection: apsw.Connection) -> int:
-    """Throw the projections away and fold them again, in one transaction; returns how many events there are.
-
-    Refuses, and leaves everything as it was, when a chain is broken or an event is missing.
-    """
+    """Throw the projections away and fold them again, in one transaction; returns how many events there are. Refuses,
+    and changes nothing, when a chain is broken or an event is missing."""
     with database.transaction(connection):
         projection = Projection()
         moved: list[tuple[int, int, int]] = []
@@ -275,10 +272,8 @@ _STRAYS = "SELECT stream FROM events WHERE stream NOT IN (SELECT stream FROM str
 
 
 def migrate(path: Path, connection: apsw.Connection) -> None:
-    """Bring the file to the present format in one transaction, and keep it as it was in `ledger.db.v1` beside it.
-
-    Refuses a ledger with a broken chain and leaves it alone. Who comes second finds it done.
-    """
+    """Bring the file to the present format in one transaction, and keep it as it was in `ledger.db.v1`. Refuses a
+    ledger with a broken chain. Who comes second finds it done."""
     with database.transaction(connection):
         if database.format_of(path, connection) != 1:
             return

@@ -1,8 +1,7 @@
 """The ledger in one SQLite file that several processes may use at once.
 
-Everything is read in the caller's thread and written by `writer`. The invariants: what `append` returned is on
-disk; the events are the truth, and the tables that make finding quick are projections of them, written in the same
-transaction. Where nothing can be written, everything can still be looked at.
+Everything is read in the caller's thread and written by `writer`. What `append` returned is on disk; the events are the
+truth, and other tables are projections of them, written in the same transaction.
 """
 
 from __future__ import annotations
@@ -57,11 +56,10 @@ class SqliteLedger:
         reserve: database.Reserve | None = None,
         quick_s: float = QUICK_S,
     ) -> SqliteLedger:
-        """Open the ledger in this file, which is made, readable by its owner only, when it is missing.
+        """Open the ledger in this file, which is made when it is missing, and brought to the present format.
 
-        A file of an earlier format is brought to the present one. One that cannot be written is opened to look at:
-        every append is refused then. `reserve` is room on the disk to be used when there is no other.
-        Commits that take less than `quick_s` on average are made on the event loop.
+        One that cannot be written is opened to look at: every append is refused then. `reserve` is room on the disk to
+        be used when there is no other. Commits that take less than `quick_s` on average are made on the event loop.
         """
         path = database.real_place(path)
         with database.errors(path):
@@ -102,7 +100,6 @@ class SqliteLedger:
         return 0 if isinstance(self._writer, Exception) else self._writer.commits
 
     async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
-        """As the port says. A caller that is cancelled while it waits may find its events recorded all the same."""
         if not appends:
             return ()
         if isinstance(self._writer, Exception):
@@ -222,10 +219,6 @@ class SqliteLedger:
         return bytes(row[0])
 
     def rebuild(self) -> int:
-        """Throw everything but the events away and fold it again from them; returns how many events there are.
-
-        Raises `Refused` with E_LEDGER_BROKEN when a chain is not whole; then nothing was changed.
-        """
         if isinstance(self._writer, Exception):
             raise database.refusal(self._path, self._writer)
         with self._reader, database.errors(self._path):
@@ -237,7 +230,6 @@ class SqliteLedger:
             self._connection.close()
 
     async def close(self) -> None:
-        """Write what still waits, then let go of the file."""
         if not isinstance(self._writer, Exception):
             await self._writer.close()
         with self._reader:
@@ -250,10 +242,7 @@ class SqliteLedger:
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
-        """One moment of the ledger, however many statements look at it.
-
-        Words that are not Unicode (an argument with stray bytes) name nothing, so the block just ends with them.
-        """
+        """One moment of the ledger. Words that are not Unicode name nothing, so the block just ends with them."""
         with self._reader:
             try:
                 self._connection.execute("BEGIN")

@@ -1,12 +1,12 @@
 """Writing to a ledger file: all requests that wait at the same moment share one transaction and one fsync.
 
-Requests gather for one turn of the event loop. Then they are committed right there while the disk is quick, because to
-wake a thread and be woken by it takes as long as such a commit; they are left to a thread of our own as soon as the
-disk is slow, another process holds the file, or that thread is at work already. So a loop is never held up for long.
+Requests gather for one turn of the event loop and are committed right there while the disk is quick: waking a thread
+takes as long. As soon as it is slow, another process holds the file, or the thread is at work, they are left to a
+thread.
 
-The invariants: each request is all-or-nothing by itself; an answer is given only after it is durable; a failed write is
-never tried again, because after a failed fsync nobody knows what the disk has. Only one that found the disk full, and
-so was rolled back before any fsync, is: once, where there was a reserve to give up.
+Each request is all-or-nothing; an answer is given only after it is durable; a failed write is never tried again, for
+after a failed fsync nobody knows what the disk has. Only one that found the disk full, and so was rolled back before
+any fsync, is tried once more, where there was a reserve to give up.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class Request:
         self.future: asyncio.Future[tuple[Recorded, ...]] = self.loop.create_future()
 
     async def answered(self) -> tuple[Recorded, ...]:
-        """Wait for the answer. Where the loop commits, it comes in the next turn, before this goes on in the same one:
-        nobody has to be woken."""
+        """Wait for the answer. Where the loop commits it comes in the next turn, and nobody has to be woken."""
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
@@ -259,7 +258,6 @@ class Writer:
 
 
 def _write(connection: apsw.Connection, group: list[Request], known: _Known | None) -> tuple[list[_Answer], _Known]:
-    """One transaction: the answers, and what is known of the file then."""
     with database.transaction(connection):
         if known is None or known.version != connection.data_version():
             known = _Known(version=0, position=database.first(connection, _END)[0])

@@ -1,7 +1,6 @@
 """Models over HTTP: one request is one answer, streamed, with a few tries that are each told of.
 
-The key goes into one header, to one address, and no redirect is followed. Whatever is said of a failure holds neither
-it nor anything that has the shape of a secret. Only the process that talks to a model loads httpx2.
+The key goes into one header, to one address, and no redirect is followed; nothing that is said of a failure holds it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ class ModelBounds(msgspec.Struct, frozen=True, kw_only=True):
     first_event: float = 300.0
     """Models think for minutes before they say anything, and some servers are silent meanwhile."""
     idle: float = 120.0
-    """Between two events."""
     after_end: float = 2.0
     """For what may come after an answer is complete, such as what it used."""
     answer_bytes: int = 8 << 20
@@ -184,7 +182,6 @@ class HttpModel:
         return reading.turn()
 
     async def _refusal(self, response: httpx2.Response) -> _Failure:
-        """What a status other than 200 means."""
         data = bytearray()
         with contextlib.suppress(Exception):
             async with asyncio.timeout(self._bounds.idle):

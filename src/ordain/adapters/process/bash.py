@@ -1,9 +1,8 @@
 """Commands in the real world: each runs under bash, or as a program without a shell, in a session of its own and is
 ended with what it started, as far as that can be found (SECURITY.md).
 
-Every process carries a mark in its environment, so that whatever an executor left running when it died can be found
-and killed before anything else is done. What a command leaves when it ends is known by the mark, by its session, and in
-a process that is ours alone by being handed to us. The output pipe is read as it comes, into a `Spool`.
+Every process carries a mark in its environment, by which what a dead executor left is found and killed. What a command
+leaves is known by the mark, by its session, and in a process that is ours alone by being handed to us.
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ class Inside(NamedTuple):
     env: Mapping[str, str]
     """The environment of that program, which hands the command its own."""
     descriptors: tuple[int, ...]
-    """What that program is handed."""
     began: Callable[[], bool]
     """Whether, now that it has ended, the command was ever begun."""
 
@@ -75,11 +73,9 @@ Around = Callable[[Command, Mapping[str, str]], AbstractContextManager[Inside]]
 
 
 class BashShell:
-    """ports.Shell over real processes, rooted in one directory that no command can choose.
-
-    `around` puts each command into something. `room` is where there is some for long outputs. `alone` says that this
-    process starts nothing but what we start: then whatever is handed to it was left by a command.
-    """
+    """ports.Shell over real processes. `around` puts each command into something; `room` is where there is some for
+    long outputs; `alone` says that this process starts nothing else, so that what is handed to it was left by a
+    command."""
 
     _own: ClassVar[dict[int, str]] = {}
     """The direct children of this process that are commands under way, and their marks."""
@@ -117,7 +113,6 @@ class BashShell:
         return shell
 
     def program(self, name: str) -> str | None:
-        """Where a program is that runs commands."""
         return program_path(name, self._workspace) if self._given is None else self._given.programs.get(name)
 
     async def run(self, command: Command) -> Finished:
@@ -256,7 +251,6 @@ class BashShell:
                 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def _kill_leftovers(self, group: int, mark: str) -> int:
-        """Kill what the command left: its process group, and whatever detached itself and became our child."""
         try:
             ended = end_all(lambda: with_descendants(self._strays(group, mark)), reap=True)
         finally:  # also where nobody can be looked for
@@ -264,9 +258,9 @@ class BashShell:
         return ended or int(more is True)
 
     def _strays(self, session: int, mark: str) -> list[int]:
-        """What the command left and was handed to us. This process may have children of its own that are none of our
-        business, so one counts only for what it bears or where it is, or where it can be nothing else: this process
-        starts nothing else, had no child when the commands under way began, and this is the only one."""
+        """What the command left and was handed to us. This process may have children of its own, so one counts only for
+        what it bears or where it is, or where it can be nothing else: nothing else is started here, and this is the
+        only command."""
         certain = self._alone and self._childless and len(self._own) == 1
         return [
             pid
@@ -351,8 +345,7 @@ class _Output:
 
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
-    """Wait for a child to exit without blocking the loop, and reap it. Whoever gives up waiting leaves nobody behind
-    who still does, and would take the end from the next."""
+    """Wait for a child to exit without blocking the loop, and reap it. Who gives up waiting leaves nobody behind."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -381,8 +374,8 @@ def _reap_killed(child: subprocess.Popen[bytes]) -> None:
 
 
 def _reaped(child: subprocess.Popen[bytes]) -> bool:
-    """Whether a child has ended; its status is noted then. Popen would call it 0 where somebody else in this process
-    has reaped the child; a contract would hold that nobody saw hold. So nothing is claimed then."""
+    """Whether a child has ended; its status is noted then. Where somebody else in this process has reaped it, Popen
+    would call that 0, and a contract would seem to hold: so nothing is claimed then."""
     if child.returncode is None:
         try:
             pid, status = os.waitpid(child.pid, os.WNOHANG)

@@ -1,7 +1,7 @@
 """Command lines understood: the table of programs from its files, ours and then the user's own, and the parser.
 
-The user's own entries are in `programs/*.toml` beside the account's `config.toml`, wherever variables point: who starts
-a run must not say that a program only reads.
+The user's own are in `programs/*.toml` beside the account's `config.toml`, wherever variables point: who starts a run
+must not say that a program only reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""This machine and its user: their own `config.toml`, and where the programs are that Ordain itself runs.
-
-Those are in fixed directories of the system, or where the user's own configuration says. Never where PATH says: who
-starts a run could put another program there.
-"""
+"""This machine and its user: their own `config.toml`, and where the programs are that Ordain itself runs: in fixed
+directories or where that file says, never where PATH says."""
 
 from __future__ import annotations
 
@@ -60,8 +57,7 @@ class LocalHost:
 
 
 def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSettings:
-    """The user's own settings; raises Refused where their file cannot be believed or has something wrong in it. It is
-    never passed over: a person who wrote it relies on it."""
+    """The user's own settings; raises Refused where their file cannot be believed: it is never passed over."""
     path = user_file(env)
     if path is None or (path.is_absolute() and not os.path.lexists(path)):
         return UserSettings()
@@ -87,8 +83,8 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
 
 
 def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str] = os.environ) -> str | None:
-    """The absolute path of a program; None where it is not installed. Raises Refused where the user's own
-    configuration names one that cannot be trusted."""
+    """The absolute path of a program, if it is installed. Raises Refused where the user's own settings name a wrong
+    one."""
     settings = user_settings(env, workspace)
     given = settings.programs.get(name)
     if given is None:

@@ -1,8 +1,8 @@
 """Programs and code that run outside the sandbox: found nowhere in the workspace, started in an empty directory.
 
 A sandboxed step can write the workspace, and what runs outside holds credentials. So the program is an absolute path
-outside, the directory is fresh and private, and no variable leads back. Code of the workspace counts by its digest in
-the trusted configuration only, and a private copy of those very bytes is what runs.
+outside, the directory is private, and no variable leads back. Code of the workspace counts by its trusted digest only,
+and a private copy of those very bytes is what runs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _PROGRAMS = (b"#!", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
 def is_planted(path: str, workspace: Path) -> bool:
-    """Whether an absolute path leads into the workspace, as it is written or by its links. What Ordain itself runs from
-    is kept from sandboxed steps (`adapters.sandbox`), and does not count."""
+    """Whether an absolute path leads into the workspace, as written or by its links. What Ordain itself runs from is
+    kept from sandboxed steps, and does not count."""
     root = os.path.realpath(workspace)
     for one in {os.path.normpath(path), os.path.realpath(path)}:
         if f"{one}/".startswith((f"{root}/", f"{workspace}/")):
@@ -53,8 +53,8 @@ def _mentions(text: str, workspace: Path) -> bool:
 
 
 def environment(names: Sequence[str], workspace: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """These variables of ours, or of those that are given; of those that could make a program do something else, none
-    that names the workspace."""
+    """These variables of ours, or of those given; of those that could change what a program does, none names the
+    workspace."""
     given = os.environ if given is None else given
     found = {name: given[name] for name in names if name in given}
     found["PATH"] = _safe_path(found.get("PATH", ""), workspace)
@@ -71,7 +71,6 @@ def _safe_path(search: str, workspace: Path) -> str:
 
 
 def filled(argv: Sequence[str], workspace: Path) -> tuple[str, ...]:
-    """The words of a command, with the real path of the workspace where they name it."""
     return tuple(word.replace(WORKSPACE_WORD, os.path.realpath(workspace)) for word in argv)
 
 
@@ -83,8 +82,7 @@ def program(name: str, search: str, workspace: Path) -> str | None:
 
 
 def found_outside(words: Sequence[str], search: str, workspace: Path) -> tuple[str, ...]:
-    """The words of a command with its program found outside the workspace, where it is given by its name only; raises
-    FileNotFoundError."""
+    """The words of a command, its program found outside the workspace where only named; raises FileNotFoundError."""
     found = words[0] if "/" in words[0] else program(words[0], search, workspace)
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])
@@ -140,7 +138,8 @@ def started(
     given: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
     """The words that start a command outside: an absolute program, and for each of the `files` its copy in `room`.
-    Raises ValueError where something would be run from the workspace, or the program is not there."""
+    Raises ValueError where something would be run from the workspace, FileNotFoundError where there is no such program.
+    """
     words, root = list(filled(argv, workspace)), os.path.realpath(workspace)
     for path, data in sealed(files, workspace).items():
         copy = (room or Path("/nowhere")) / path
@@ -209,8 +208,8 @@ _NO_FILE = ("-c", "-m")
 
 def unseen_file(argv: Sequence[str], search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
     """The file without which a program cannot be started where only some files are seen: itself, where its links end,
-    what interprets it, or what it is to interpret. None where nothing is missing, and where there is no such program at
-    all, which whoever starts it says. `search` is the PATH, `directory` where it is started."""
+    what interprets it, or what it is to interpret. None where nothing is missing, or there is no such program at all.
+    """
     missing = _unseen_program(argv[0], search, directory, is_seen)
     script = _script(argv, directory) if missing is None else None
     if script is None:

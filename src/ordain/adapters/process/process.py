@@ -1,7 +1,7 @@
 """Processes as the system tells of them (`/proc`), and ending many of them so that none gets away by forking.
 
-Where there is no `/proc` nothing is found; where it cannot be looked at, nothing goes on (`E_PROCESSES`). The
-invariant: only what a caller's own search finds is signalled.
+Where there is no `/proc` nothing is found; where it cannot be looked at, nothing goes on (`E_PROCESSES`). Only what a
+caller's own search finds is signalled.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ END_S = 3.0
 def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
     """Kill everything that `find` finds, until it finds nothing; how many were alive.
 
-    All are stopped before any is killed: what is stopped does not fork. `reap` collects what was handed to us; whatever
-    else is our child is for somebody else to collect.
+    All are stopped before any is killed: what is stopped does not fork. `reap` collects what was handed to us.
     """
     ended: set[int] = set()
     beyond: set[int] = set()
@@ -88,7 +87,6 @@ def all_processes() -> list[int]:
 
 
 def with_descendants(roots: Iterable[int]) -> set[int]:
-    """These processes and all that they started, as far as it still hangs together."""
     found: set[int] = set()
     waiting = list(roots)
     while waiting:
@@ -116,8 +114,8 @@ def mark_of(pid: int) -> str | None:
 
 
 def _environment(pid: int) -> bytes:
-    """The environment of a process, as it was when its program began. One that is just becoming another program shows
-    none for an instant; it is looked at again, or what it becomes would outlive its run."""
+    """The environment of a process. One that is becoming another program shows none for an instant, so it is looked at
+    again."""
     for _ in range(BECOMING_LOOKS):
         found = _content(f"/proc/{pid}/environ")
         if found or found is None or not _has_program(pid):
@@ -265,5 +263,4 @@ def _started(pid: int) -> str:
 
 
 def _is_about(started: str, when: float) -> bool:
-    """Whether a process was started, as `ps` says it, when its group was noted."""
     return abs(time.mktime(time.strptime(started)) - when) <= _NOTED_S

@@ -1,8 +1,5 @@
-"""A server of tools that is a process of ours: what it may see, the lines it writes, and its end.
-
-It sees a few variables and those that the configuration names. A line without an end ends it. When its session is over,
-everything that it started is ended with it.
-"""
+"""A server of tools that is a process of ours: what it may see, the lines it writes, and its end, with all that it
+started."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from ordain.adapters.process.process import MARK, SERVERS, all_processes, end_al
 from ordain.core.plan.tool import ToolSource
 
 SEEN = ("PATH", "HOME", "LANG")
-"""The variables that every server sees."""
 LINE_MAX = 32 << 20
 UNSENT_MAX = 64 << 20
 """How much may wait for a server that does not read."""
@@ -42,8 +38,8 @@ class ServerProcess:
     async def start(
         cls, source: ToolSource, workspace: Path, given: Mapping[str, str] | None = None, *, heard: bool = False
     ) -> ServerProcess:
-        """Start it, with the variables that are given, or our own; `heard` is whether what it says on standard error is
-        ours to pass on. Raises ValueError where what would be run is not as trusted, or lies in the workspace."""
+        """Start it, with the variables that are given, or our own; `heard`: what it says on standard error is ours to
+        pass on. Raises ValueError where what would be run is not as trusted, or lies in the workspace."""
         mark = f"tools/{uuid.uuid4().hex}"
         with ExitStack() as held:
             room = held.enter_context(private_directory(workspace))
@@ -121,8 +117,8 @@ class ServerProcess:
 async def served(
     source: ToolSource, workspace: Path, over: Callable[[], None], given: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of messages from and to a server, like the SDK's transports. It runs as long as this goes on; `over`
-    is called when nothing more comes from it. A line that is no message is passed over, a few times."""
+    """The streams of messages from and to a server, like the SDK's transports. `over` is called when nothing more
+    comes. A line that is no message is passed over, a few times."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter

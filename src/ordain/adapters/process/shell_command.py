@@ -40,8 +40,8 @@ _NO_WORDS = ("variable_assignment", *_REDIRECTS)
 
 
 class _Directory:
-    """The directory that commands find themselves in; None where that is not known. It is known up to an `end` where a
-    list with `&&` made the change: what is behind the list also runs when nothing was changed."""
+    """The directory that commands are in; None where not known. It is known up to an `end` where a list with `&&` made
+    the change: what is behind the list also runs when nothing was changed."""
 
     def __init__(self, path: str | None, end: int | None = None) -> None:
         self.path, self.end = path, end

@@ -1,8 +1,7 @@
-"""Shell texts taken apart with tree-sitter, and judged by `bash -n` where tree-sitter cannot be sure.
+"""Shell texts taken apart with tree-sitter, and judged by `bash -n` where tree-sitter cannot be sure. Nothing is run.
 
-Nothing is run. tree-sitter reads more than bash accepts, so a text counts as sound without asking bash only when it is
-made of nothing but the constructs listed here; texts of plain words need neither. Both are asked only when needed, for
-loading the parser costs as much as starting a program.
+tree-sitter reads more than bash accepts, so a text is sound without asking bash only when made of the constructs listed
+here. Loading the parser costs as much as starting a program; texts of plain words need neither.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 
 PARSED_BYTES_MAX = 16_384
 PARSED_COST_MAX = 250 * 4096**2
-"""Hostile texts cost tree-sitter quadratic time: 4 KiB of them 40 ms. Longer ones, and those after so many, are not
-taken apart; bash alone says whether they are sound."""
+"""Hostile texts cost tree-sitter quadratic time: 4 KiB of them 40 ms. Beyond that only bash says whether one is sound.
+"""
 ASKED_MAX = 1000
 """How many texts bash is asked about in one look; those beyond are named as not asked about."""
 
@@ -79,8 +78,7 @@ class ShellText:
         """Texts about which bash need not be asked."""
 
     def scripts(self, texts: Iterable[str]) -> dict[str, Script]:
-        """The script of every text that can be taken apart. Which those are depends on the texts and their order alone:
-        two looks at one plan must see the same."""
+        """The script of every text that can be taken apart, which depends on the texts and their order alone."""
         texts = dict.fromkeys(texts)
         self._kept = {text: self._kept[text] for text in texts if text in self._kept}
         self._sure &= self._kept.keys()
@@ -132,7 +130,6 @@ class ShellText:
         return self._parser.parse(text.encode("utf-8", "surrogatepass")).root_node
 
     def _ask(self, text: str) -> str | None:
-        """What bash says is wrong with a text, without running it."""
         if self._bash is None or self._asked >= ASKED_MAX:
             self.unasked.add(text)
             return None

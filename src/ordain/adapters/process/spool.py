@@ -1,7 +1,6 @@
-"""What comes out of a command or a request, as it comes: its length and its end in memory, all of it in a file.
+"""What comes out of a command or a request: its length and its end in memory, all of it in a file without a name.
 
-The file has no name, so nothing of it outlives the process, and it lies where state is kept, not in the workspace. The
-invariant: memory is bounded whatever comes, and a disk that is full, or nearly so, costs no more than the beginning.
+Memory is bounded whatever comes, and a disk that is nearly full costs no more than the beginning.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ ROOM_BYTES = 32 << 20
 
 
 class Spool:
-    """Takes an output bit by bit. `directory` says where there is room for more than its end; without it there is none,
-    and all of the output is only measured and digested."""
+    """Takes an output bit by bit. Without a `directory` for more than its end, the rest is only digested."""
 
     def __init__(self, directory: Callable[[], Path] | None = None) -> None:
         self._directory = directory
@@ -109,13 +107,10 @@ class _File:
 # than a bound. Where none can be made, the command is told of none and reports nothing.
 
 USAGE = "ORDAIN_USAGE"
-"""The variable that names it."""
 USAGE_BYTES_MAX = 65536
 
 
 class UsageFile:
-    """One such file."""
-
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor, self.path = descriptor, path
 
@@ -138,8 +133,8 @@ class UsageFile:
                 Path(path).unlink()
 
     def read(self) -> bytes:
-        """What was written to it, up to the bound; the line that is cut there is none. What cannot be read was not
-        reported: the command itself has come to its end, and that is what counts."""
+        """What was written to it, up to the bound. What cannot be read was not reported: that the command has ended
+        counts."""
         try:
             return os.pread(self._descriptor, USAGE_BYTES_MAX, 0)
         except OSError:

@@ -1,7 +1,7 @@
-"""Bubblewrap: where it is, how it is handed what it is to do, and what it leaves open and we shut.
+"""Bubblewrap: how it is handed what it is to do, and what it leaves open and we shut.
 
-What it is to do is handed over in a file without a name, for everybody on a machine can read command lines. It runs
-with nearly no environment of its own: what a plan gives to a command must mean nothing to a program outside.
+It is told in a file without a name, for everybody on a machine can read command lines, and has nearly no environment of
+its own: what a plan gives to a command must mean nothing to a program outside.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ _ENDING_LOOKS = 50
 
 
 def proc_words() -> Iterator[str]:
-    """A `/proc` of the sandbox's own processes. Much of the rest of it belongs to root, so root could write it, for it
-    is about the whole machine; bubblewrap leaves that open where the directory itself cannot be written."""
+    """A `/proc` of the sandbox's own processes. Much of the rest is about the whole machine, and root could write it:
+    bubblewrap leaves that open."""
     yield from ("--proc", "/proc")
     for name in _NOT_WRITTEN:
         if Path("/proc", name).exists():
@@ -145,9 +145,7 @@ def started_in(
     program: str, words: Sequence[str], env: Mapping[str, str], *, before: Sequence[str] = (), held: Sequence[int] = ()
 ) -> Iterator[Inside]:
     """How a command with this environment is started in a sandbox that these words describe. `before` are words that
-    come before the command's own in there, `held` are descriptors for them.
-
-    Raises ValueError where nothing is known about keeping sockets shut.
+    come before the command's own, `held` are descriptors for them. Raises ValueError where sockets cannot be kept shut.
     """
     import platform
 
@@ -169,8 +167,8 @@ def started_in(
 
 @contextlib.contextmanager
 def _collected(status: int) -> Iterator[None]:
-    """The first process of a sandbox is an orphan when it has ended, and handed to us where we take orphans. It bears
-    no mark then by which it could be found, but bubblewrap has told its number."""
+    """Collect the first process of a sandbox, an orphan without a mark when it has ended; bubblewrap has told its
+    number."""
     try:
         yield
     finally:

@@ -1,10 +1,9 @@
 """What no command in a sandbox may change or bring about in the workspace, because programs outside act on it: git's
 hooks and configuration, our settings, our own directory.
 
-Each becomes a read-only mount, and cannot be renamed or replaced. A mount needs something to be mounted on: where there
-is nothing, an empty stand-in is made for as long as a command runs, which means nothing to git or to us. In the working
-tree it is a directory, for git sees no empty ones. It bears a mark of its own, a sticky bit without a right to write,
-and a lock of everybody who relies on it; whoever is the last takes it away, also one that a dead executor left.
+Each becomes a read-only mount. Where there is nothing to mount on, an empty stand-in is made for as long as a command
+runs: in the working tree a directory, for git sees no empty ones. It bears a mark, a sticky bit without a right to
+write, and a lock of everybody who relies on it; the last takes it away, also one that a dead executor left.
 """
 
 from __future__ import annotations
@@ -149,8 +148,8 @@ class HomeFile(NamedTuple):
 def home_files(
     names: Sequence[str], directory: Path, hidden: Sequence[Path], held: contextlib.ExitStack
 ) -> list[HomeFile]:
-    """The files that these names mean, opened until `held` is let go: a file, or all files of a directory. What is not
-    there is left out. Raises ValueError where a name leads to what cannot be handed over, or to too much."""
+    """The files that these names mean, opened until `held` is let go: a file, or all files of a directory, as far as
+    there. Raises ValueError where a name leads to what cannot be handed over, or to too much."""
     home = Path(os.path.realpath(directory))
     if not home.is_dir():
         return []

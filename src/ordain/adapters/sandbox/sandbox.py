@@ -1,8 +1,8 @@
 """Trust tier 1: commands in a sandbox that holds them to the workspace, to their `writes`, and to no network.
 
-What is there is named, and nothing else is: the system's programs and settings, read-only; what the configuration adds,
-read-only; the workspace; a `/tmp`, with the home directory in it, that is gone with the command. Homes, the state
-directory, sockets, other processes and devices are not hidden but absent. Nothing ever runs outside instead.
+What is there is named, and nothing else is: the system's programs and settings and what the configuration adds,
+read-only; the workspace; a `/tmp`, with the home directory in it, gone with the command. Homes, the state directory,
+sockets, other processes and devices are absent. Nothing ever runs outside instead.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ while [ "$1" != -- ]; do
 done
 shift && unset fd && exec "$@"
 """
-"""The first to run inside: the limits, which count for the sandbox only if they are set in it, and a look whether what
-was mounted is what was opened, for another step could have put a link in its place in between."""
+"""The first to run inside: the limits, which count for the sandbox only if set in it, and a look whether what was
+mounted is what was opened: another step could have put a link in its place."""
 
 
 class BubblewrapSandbox:
@@ -230,8 +230,8 @@ class SandboxedShell:
         return besides
 
     def unseen(self, argv: Sequence[str], names: Sequence[str]) -> str | None:
-        """Why an agent's program could not be started in here with these variables, because it is there, but not in
-        here. Agents see our own Python too, which serves the tools of their step."""
+        """Why an agent's program, which is there, could not be started in here. Agents see our own Python too, which
+        serves the tools of their step."""
         ours = (place for one in our_python() for place in _places(one))
         return self._unseen(argv, self.environment(names), [*self._seen_by_all, *ours])
 
@@ -269,8 +269,7 @@ class SandboxedShell:
     def _control_words(
         self, mark: str, places: Sequence[str], root: int, held: contextlib.ExitStack, opened: dict[int, str]
     ) -> Iterator[str]:
-        """The words that keep the control files that are there; what a command makes or changes is set aside after it,
-        and told."""
+        """The words that keep the control files there are; what a command makes or changes is set aside after it."""
         if not places:
             return
         watch = ControlWatch(root, places, self._limits.control, KEPT if "" in places else ())
@@ -290,8 +289,8 @@ class SandboxedShell:
             yield from ("--ro-bind", path, path)
 
     def _ours_kept(self, written: Sequence[Path]) -> Iterator[str]:
-        """The words that keep what we ourselves are, where it lies in what may be written, such as in the workspace's
-        own virtual environment: we go on outside, and load more of it. Raises ValueError where something is a link."""
+        """The words that keep what we ourselves are, where it lies in what may be written: we go on outside, and load
+        more of it."""
         for ours in self._ours:
             for place in written:
                 inner = ours.relative_to(place).parts if ours.is_relative_to(place) else ()

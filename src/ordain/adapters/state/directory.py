@@ -1,7 +1,7 @@
 """The user's state directory: outside every workspace, ours alone, checked before anything in it is believed.
 
-The invariant: before anything is put into a workspace's part of it, the names of all directories that lead there are
-on disk. A ledger that is synced is lost all the same with the directory it is in.
+Before anything is put into a workspace's part of it, the names of all directories that lead there are on disk: a synced
+ledger is lost all the same with the directory it is in.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ordain.core.text.problem import Refused, refuse
 
 
 def state_directory(env: Mapping[str, str], workspace: Path | None) -> Path:
-    """`$ORDAIN_HOME` or the platform's place for state, made with mode 0700; raises Refused when it is not safe, by
-    itself or for a workspace."""
+    """`$ORDAIN_HOME` or the platform's place for state, made with mode 0700; raises Refused when it is not safe."""
     chosen = state_path(env)
     if not chosen.is_absolute():
         raise _refused(chosen, "is not an absolute path")
@@ -158,8 +157,7 @@ class PrivateFiles:
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a new file in its place, whole: a link to a finished file fails where something is already. Raises
-        FileExistsError then."""
+        """Put a new file in its place, whole; raises FileExistsError where something is already."""
         temporary = f".{os.urandom(8).hex()}"  # no name begins with a dot
         with self._refusing(self.path(name), "written", FileExistsError):
             with openat.root(self._directory.parent) as above, contextlib.suppress(FileExistsError):

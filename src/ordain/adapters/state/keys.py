@@ -1,7 +1,7 @@
 """Private keys of approvers: each in a file of the state directory, sealed under a passphrase that is kept nowhere.
 
-The file holds the Ed25519 seed encrypted with ChaCha20-Poly1305 under scrypt; everything else in it is authenticated
-with the seed. No key is ever replaced. Who may approve is no question here: that a key lies here does not enrol it.
+A file holds the Ed25519 seed encrypted with ChaCha20-Poly1305 under scrypt; everything else in it is authenticated with
+the seed. No key is ever replaced, and none counts because it lies here.
 """
 
 from __future__ import annotations
@@ -74,10 +74,8 @@ class _KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def create(directory: Path, name: str, passphrase: str, cost: int = COST) -> PublicKey:
-    """Make a key for `name` in the state directory; raises Refused when there is one, and never replaces it.
-
-    `cost` is scrypt's n; only tests have reason to lower it.
-    """
+    """Make a key for `name`; raises Refused when there is one. `cost` is scrypt's n; only tests have reason to lower
+    it."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     _check_name(name)

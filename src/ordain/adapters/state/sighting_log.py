@@ -1,9 +1,7 @@
 """ports.Sightings in files beside the ledger: one for each day, a line for each sighting, appended by one write.
 
-Whoever notes waits for nobody and holds up nobody: there is no lock, nothing is synced, and what cannot be written is
-left out. A line begins with its newline, so that one that was cut short spoils no other. Where a line was left out,
-because the day's file is full or the disk is, a mark beside the file says so. Days that nobody asks about any more are
-taken away.
+Nothing is locked or synced, and what cannot be written is left out: then a mark beside the day's file says so. A line
+begins with its newline, so that one that was cut short spoils no other. Old days are taken away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The stop as small files: one in the user's state directory, one in the workspace's part of it.
 
-That a file is there stops; what it says is for people. So a full disk, a broken ledger and a file that cannot be read
-stop too, and only "there is no such file" does not.
+That a file is there stops; what it says is for people. A file that cannot be read stops too.
 """
 
 from __future__ import annotations

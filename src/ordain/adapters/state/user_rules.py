@@ -1,8 +1,7 @@
 """The user's own `config.toml`: where it is, and whether a person let the rules in it open anything.
 
-Variables name the place, and whoever starts a hook may set them. So what the file opens counts only while its digest is
-the one that a person confirmed (`ordain guard init --user`), which is kept in the state directory. What it guards
-counts always.
+Whoever starts a hook may set the variables that name it. So what it opens counts only while its digest is the one that
+a person confirmed (`ordain guard init --user`), kept in the state directory. What it guards counts always.
 """
 
 from __future__ import annotations
