@@ -1,5 +1,4 @@
-"""The guard of a workspace for whoever must answer at once: the same rules and the same judgement as `App.guard`, of
-settings that were read at a glance.
+"""The guard of a workspace for whoever must answer at once: the judgement of `App.guard`, by settings read at a glance.
 
 Where anything is out of the ordinary there is none, and an App has to be asked: no ledger yet, a directory that was
 moved, enrolled keys, a record that is damaged or that this version does not know.
@@ -52,8 +51,7 @@ class QuickGuard:
     def meet(
         self, call: Call, judged: Judged, *, agent: str, through: str, session: str
     ) -> tuple[Met, Sighting] | None:
-        """What becomes of a call that is not open, once it is noted; None where an App has to be asked. That it was
-        refused is for an App to record."""
+        """What becomes of a call that is not open, once it is noted; None where an App has to be asked."""
         now = Instant(time.time_ns() // 1_000_000)
         approved = approved_plans(self._shelf / LEDGER, now)
         if approved is None:

@@ -150,8 +150,8 @@ def _open(
 
 
 def make_state(workspace: str | None) -> None:
-    """Make the directory where the record of a workspace is kept, or of any, if need be; raises Refused where it would
-    not be safe. For whoever asks a person first: better no question than an answer that cannot be kept."""
+    """Make the directory where a record is kept, if need be; raises Refused where it would not be safe. For whoever
+    asks a person first: better no question than an answer that cannot be kept."""
     state_directory(os.environ, Path(workspace) if workspace is not None else None)
 
 
@@ -182,14 +182,12 @@ def open_upstreams(workspace: str) -> Upstreams:
 
 
 def has_door() -> bool:
-    """Whether this process says that it belongs to an agent that carries out a step; `open_door` tells whether it
-    does."""
+    """Whether this process says that it belongs to an agent that carries out a step, as `open_door` finds out."""
     return bool(os.environ.get(DOOR))
 
 
 def open_door() -> StepDoor:
-    """The door of the step whose agent started this process, in a running event loop; raises Refused where there is
-    none."""
+    """The door of the step whose agent started this process, in a running event loop; raises Refused without one."""
     return _adapters().door()
 
 
@@ -229,8 +227,8 @@ def _adapters() -> type[Adapters]:
 
 
 def _governed(nearest: Path) -> Path:
-    """The workspace that `nearest` belongs to: a directory above it where a person trusted a configuration keeps ruling
-    it. Otherwise an agent could leave a policy behind by making a directory look like a workspace of its own."""
+    """The workspace that `nearest` belongs to: a directory above it where a person trusted a configuration keeps
+    ruling it. Otherwise an agent could make a directory look like a workspace of its own."""
     for above in reversed(nearest.parents):
         path = ledger_of(above)
         if path is not None:
@@ -241,7 +239,6 @@ def _governed(nearest: Path) -> Path:
 
 
 def _boot_id() -> str:
-    """What tells one boot of this machine from the next, where the system says."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

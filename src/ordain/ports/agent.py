@@ -1,7 +1,4 @@
-"""Ports of agents: starting them, and letting them reach the tools of their step.
-
-Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
-"""
+"""Ports of agents: starting them, and letting them reach the tools of their step."""
 
 from __future__ import annotations
 
@@ -39,23 +36,23 @@ class Behind(Protocol):
         """Answer a call of a tool, whether or not there is such a one. When cancelled, nothing goes on afterwards."""
 
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
-        """Answer whether the agent may make a call itself, with a tool of its own host that does the same: nothing is
-        performed. There is no problem in the answer where it may."""
+        """Answer whether the agent may make a call itself, with a tool of its own host; nothing is performed. There
+        is no problem in the answer where it may."""
 
     async def stranger(self) -> CallAnswer:
         """Answer somebody who knocks with another token than this door's."""
 
 
 class Doors(Protocol):
-    """Ways for the agent of one attempt, and nobody else, to reach the tools of its step. Nothing decides here: whoever
-    opens a door says what is behind it and answers each call."""
+    """Ways for the agent of one attempt, and nobody else, to reach the tools of its step. Who opens one answers each
+    call."""
 
     def fault(self) -> str | None:
         """Why no door can be opened here; None where one can."""
 
     def open(self, room: str, behind: Behind) -> AbstractAsyncContextManager[StepServer]:
-        """A door with a token of its own, in this private directory, for as long as the attempt lasts. What was asked
-        for and is not answered by then is ended."""
+        """A door with a token of its own, in this private directory, as long as the attempt lasts; what is open then
+        is ended."""
 
 
 class StepDoor(Protocol):
@@ -75,7 +72,6 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent that has come to its end is understood to have said. Nothing of it is believed."""
 
     text: bytes = b""
-    """Its last words."""
     used: Usage | None = None
     error: str | None = None
     """What went wrong by its own account, whatever its exit status is."""
@@ -117,10 +113,8 @@ class Agents(Sealable, Protocol):
     def invocation(
         self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
     ) -> Invocation:
-        """How to start an agent for an item; what it is to find in files is put into the room.
-
-        Raises ValueError, in words, where something is missing that only a person can say.
-        """
+        """How to start an agent for an item, whose files are put into the room; raises ValueError, in words, where
+        something is missing that only a person can say."""
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
         """Have a registered callable do it. Whatever goes wrong is a result."""

@@ -1,7 +1,4 @@
-"""Ports of what is recorded: the ledger, copies of it, and notes of guarded calls.
-
-Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
-"""
+"""Ports of what is recorded: the ledger, copies of it, and notes of guarded calls."""
 
 from __future__ import annotations
 
@@ -36,8 +33,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Events to add to one stream, if it still has the size the caller saw.
 
-    `epoch` fences: when given, the append is refused unless it is the stream's newest epoch. An append whose
-    `new_epoch` is given raises the stream's epoch to that value.
+    `epoch` fences: the append is refused unless it is the stream's newest. `new_epoch` raises the stream's epoch.
     """
 
     stream: str
@@ -94,28 +90,22 @@ class Ledger(Protocol):
         """Every event that is there now, in order of arrival, as it is stored: for verification and for copies."""
 
     def rebuild(self) -> int:
-        """Throw everything that is a projection away and fold it again; returns how many events there are.
-
-        Raises `Refused` with E_LEDGER_BROKEN when a chain is not whole; nothing was changed then.
-        """
+        """Throw everything that is a projection away and fold it again; returns how many events there are. Raises
+        `Refused` with E_LEDGER_BROKEN when a chain is not whole; nothing was changed then."""
 
     def seal(self, body: bytes) -> str:
         """What commits to these bytes without giving them away: a keyed hash, whose key stays with the ledger."""
 
     def kept(self, seal: str) -> bytes | None:
-        """The bytes that were kept under this seal, if they are there.
-
-        Raises `Refused` with E_LEDGER_BROKEN when they are not the ones that were sealed.
-        """
+        """The bytes that were kept under this seal, if they are there; raises `Refused` with E_LEDGER_BROKEN for
+        others."""
 
     def has_room(self, size: int) -> bool:
         """Whether artifacts of this size in all could be kept and leave room for what must be recorded."""
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
-        """The artifact of this name from its beginning, part by part, if it is there.
-
-        Raises `Refused` with E_LEDGER_BROKEN, before it hands anything out, when it is not what was sealed.
-        """
+        """The artifact of this name, part by part, if it is there. Raises `Refused` with E_LEDGER_BROKEN, before it
+        hands anything out, when it is not what was sealed."""
 
     async def close(self) -> None: ...
 
@@ -127,8 +117,8 @@ class Archive(Protocol):
         """The events as lines of JSON; nothing that is kept beside them."""
 
     def backup(self, target: Path, *, outputs: bool = True) -> Tip:
-        """Copy the ledger to a new file, verified before it has its name; what the copy adds up to. Without `outputs`
-        nothing that is kept beside the events is in it."""
+        """Copy the ledger to a new file, verified first, without `outputs` only its events; what the copy adds up
+        to."""
 
     def draft(self, source: Path) -> tuple[Tip, Ledger]:
         """A ledger made from a copy, verified first, that is nobody's yet, and what the copy added up to; raises
@@ -187,8 +177,8 @@ class LedgerAccess:
         empty: Callable[[], Ledger],
         former: Callable[[], Former | None] = lambda: None,
     ) -> None:
-        """`empty` is what is looked into while nothing is recorded; `former` finds the ledger of a directory that was
-        this one, by what the file system says, under a path that is gone."""
+        """`empty` is looked into while nothing is recorded; `former` finds the ledger of a directory that was moved
+        here."""
         self._open, self._exists, self._empty, self.former = open_ledger, exists, empty, former
         self.opened: Ledger | None = None
 

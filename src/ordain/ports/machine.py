@@ -1,7 +1,4 @@
-"""Ports of the machine and its user: time, ids, secrets, keys, locks, the stop switch.
-
-Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
-"""
+"""Ports of the machine and its user: time, ids, secrets, keys, locks, the stop switch."""
 
 from __future__ import annotations
 
@@ -29,8 +26,8 @@ class Host(Protocol):
         """The values of these variables of the environment, as far as they are set."""
 
     def programs(self, names: Iterable[str], *, own: bool = False) -> dict[str, str]:
-        """Where these programs are, as far as they are installed, whatever PATH says; with `own`, whatever any variable
-        says. Raises Refused as above."""
+        """Where these programs are, if installed, whatever PATH says; with `own`, whatever any variable says. Raises
+        Refused as above."""
 
     def look_at(self, directory: str) -> tuple[str, bool]:
         """Where a directory really is, and whether others can write there."""
@@ -91,7 +88,6 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     made_at: Instant
-    """When its token was made."""
 
 
 class Clients(Protocol):
@@ -124,8 +120,8 @@ class Secrets(Protocol):
     """The secrets that are known here, so that they can be kept out of everything written or shown."""
 
     def known(self, patterns: Sequence[str], files: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
-        """Name → value for the environment variables that match a pattern and for what stands in the files; and the
-        files that cannot be read."""
+        """Name → value for the variables that match a pattern and for what is in the files; and the unreadable
+        files."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,8 +140,7 @@ class WriterLock(Protocol):
         """Be the only one who is at work on this (a run), or raise `Refused` with E_RUN_BUSY."""
 
     def place(self, holder: str, places: int) -> AbstractContextManager[None]:
-        """Have one of so many places for those who change the workspace, or raise `Refused` with E_WORKSPACE_BUSY that
-        names who has them."""
+        """Have one of so many places for those who change the workspace, or raise `Refused` with E_WORKSPACE_BUSY."""
 
     def beat(self) -> None:
         """Give a sign of life, for everything that is held."""
@@ -169,5 +164,5 @@ class StopSwitch(Protocol):
     def turn_off(self, stop: StopOrder) -> None: ...
 
     def end_runs(self, *, everywhere: bool) -> tuple[tuple[RunId, ...], tuple[RunId, ...]]:
-        """Kill whoever carries out a run, here or in every workspace, and what steps left running; the runs that had
-        an executor, and those whose executor could not be killed."""
+        """Kill whoever carries out a run, here or in every workspace, and what steps left; the runs that had an
+        executor, and those whose executor could not be killed."""

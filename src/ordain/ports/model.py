@@ -1,7 +1,7 @@
 """Port of language models: one request, one answer, whoever serves the model and in whichever protocol.
 
 An answer holds what we read in it and, unchanged, what its provider sent: models that think sign or encrypt parts of
-what they say, and want exactly that back. So a dialogue is sent again as it was, never written anew from our words.
+what they say, and want exactly that back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     schema: Mapping[str, Any]
-    """The JSON Schema of its arguments."""
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -165,8 +164,8 @@ class ModelClient(Protocol):
     """One model, at one address, with one key."""
 
     async def respond(self, request: ModelRequest, tell: Tell) -> ModelTurn:
-        """Ask for one answer. Raises ModelFailed where none can be had, after as many tries as make sense. How long
-        one may take in all the caller decides, by cancelling: then the connection is closed, and nothing goes on."""
+        """Ask for one answer. Raises ModelFailed where none can be had, after as many tries as make sense. When
+        cancelled, the connection is closed, and nothing goes on."""
 
 
 class Models(Protocol):

@@ -25,9 +25,9 @@ class Outlines(Protocol):
     async def outline(
         self, goal: str, redactor: Redactor, secret_files: Sequence[str] = ()
     ) -> tuple[OutlineBlock, ...]:
-        """What may help to plan for this goal, the most useful first: at most 24,000 characters in all, and nothing of
-        files that are named like secrets, protected, or among `secret_files`. Starts no program but git, writes nothing
-        and always answers."""
+        """What may help to plan for this goal, the most useful first: at most 24,000 characters, and nothing of
+        files that are named like secrets, protected, or in `secret_files`. Starts no program but git and always
+        answers."""
 
     async def changes(self, redactor: Redactor, secret_files: Sequence[str] = ()) -> str:
         """How the files differ from what is committed, as unified diffs, without secrets and at most 16,000 characters;

@@ -47,21 +47,16 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     boot_id: str
     stop_switch: StopSwitch | None = None
-    """What stops all work here, where there is such a thing."""
     doors: Doors | None = None
-    """How agents reach the tools of their steps, where they can."""
     panes: Panes | None = None
     """The panes there are, where something can look at them."""
     sandbox: Sandbox | None = None
-    """Where commands run at trust tier 1, where there is such a place."""
     weaknesses: tuple[Problem, ...] = ()
     """What every approver should know of this platform."""
     notes: NoteShelf | None = None
     """Where plans in prose are kept for the inbox, where there is such a place."""
     models: Models | None = None
-    """Where language models are to be had, where anything speaks to them."""
     outlines: Outlines | None = None
-    """What a planner is shown of the workspace, where there is such a thing."""
     templates: Callable[[], Sequence[TemplateFile]] = tuple
     """The templates that are not the workspace's: the user's, then those that come with Ordain."""
     terminal: bool = False

@@ -1,7 +1,4 @@
-"""Ports of commands: what runs them, and what is seen of them.
-
-Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
-"""
+"""Ports of commands: what runs them, and what is seen of them."""
 
 from __future__ import annotations
 
@@ -104,14 +101,12 @@ class Shell(Sealable, Protocol):
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:
-        """The last bytes, at most so many, that the command under way with this mark has written so far, and how many
-        it has written in all; nothing where there is no such command."""
+        """The last bytes, at most so many, that the command under way with this mark has written, and how many it
+        has written in all."""
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
-        """Kill every process whose mark begins so (left by an executor that died) with all that it started; how many.
-
-        `again` looks a second time, a moment later: what the dead one was starting bears its mark only then.
-        """
+        """Kill every process whose mark begins so, with all that it started; how many. `again` looks a second time:
+        what a dead executor was starting bears its mark only a moment later."""
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
         """The values of these variables, as far as they are set."""

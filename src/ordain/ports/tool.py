@@ -1,7 +1,4 @@
-"""Ports of tools: those that are built in, those that others bring, and the servers that have them.
-
-Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
-"""
+"""Ports of tools: those that are built in, those that others bring, and the servers that have them."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     output: bytes | None = None
     """In place of a value: the end of the bytes that came, exactly, also where it went badly."""
     output_bytes: int = 0
-    """How many came in all."""
     whole: Whole | None = None
     """All of them, where `output` is only their end."""
     used: Usage | None = None
@@ -49,8 +45,7 @@ class Toolbox(Protocol):
         secret_files: Sequence[str] = (),
     ) -> ToolResult:
         """Call a tool with its step key. A failure is a result; an exception is a bug. `control` are the patterns of
-        control files that the settings add, `secret_files` the files that they name among those that hold secrets:
-        a tool that looks through many leaves these out.
+        control files that the settings add, `secret_files` the files with secrets that they name.
 
         When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
         """
@@ -66,7 +61,7 @@ class Handlers(Protocol):
         """The handlers that the program which uses us has registered, by their names among the tools."""
 
     async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
-        """Call a handler with the step key. Whatever goes wrong is a result: what it raises, what cannot be found.
+        """Call a handler with the step key. Whatever goes wrong is a result.
 
         When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
         """
@@ -83,27 +78,25 @@ class Sources(Sealable, Protocol):
         """The tools that the program which uses us has handed over, by their names."""
 
     def definitions(self, name: str, source: ToolSource, secret: Secret) -> Mapping[str, ToolDefinition]:
-        """The tool that a source is, or the operations it has, by their names among the tools; asked for once and kept.
-
-        Raises `Refused` with E_TOOL_SOURCE where they cannot be had.
-        """
+        """The tool that a source is, or its operations, by their names; asked for once and kept. Raises `Refused`
+        with E_TOOL_SOURCE where they cannot be had."""
 
     def asked(
         self, sources: Mapping[str, ToolSource], secret: Secret, given: RunEnvironment | None
     ) -> AbstractContextManager[None]:
-        """Ask these now, with the variables that were sealed for a run, or our own. Until the end of this nobody asks
-        them again: `definitions` repeats what they said, also where they cannot be had."""
+        """Ask these now, with the variables that were sealed for a run, or our own. Until the end of this
+        `definitions` repeats what they said, also where they cannot be had."""
 
     def code_fault(self, source: ToolSource) -> tuple[str, ...]:
-        """Why what a source runs is not what a person could trust: it would be found in the workspace, or is not what
-        `files` says. Then what helps. Nothing where it can be trusted; nothing is started or imported."""
+        """Why what a source runs is not what a person could trust, then what helps: it would be found in the
+        workspace, or is not what `files` says. Nothing is started or imported."""
 
     def lost_words(self, argv: Sequence[str]) -> Sequence[str]:
         """The words of a command that name something in the workspace, where it is not started."""
 
     async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
         """Call a tool with the step key, where it still is what this definition says. Whatever goes wrong is a result;
-        raises `Lost` where whoever was asked is gone and did not answer.
+        raises `Lost` where who was asked is gone.
 
         When cancelled, either nothing goes on afterwards here, or the call is finished and its result returned.
         """

@@ -1,7 +1,4 @@
-"""Ports of the workspace: its files, those that are protected, and our own copies in it.
-
-Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
-"""
+"""Ports of the workspace: its files, those that are protected, and our own copies in it."""
 
 from __future__ import annotations
 
@@ -42,45 +39,39 @@ class Workspace(Protocol):
         """
 
     def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
-        """Why what is at a path, or where it is `deep` beneath it, is not for agents, in words that follow on the path:
-        it is one of the files that hold secrets, or beneath it is what bears a name that no agent may touch. What its
-        own name says is not looked at (core.path.handed_fault).
-        """
+        """Why what is at a path, or where it is `deep` beneath it, is not for agents, in words that follow on the
+        path. What its own name says is not looked at (core.path.handed_fault)."""
 
     def secret_places(self, secret_files: Sequence[str]) -> tuple[str, ...]:
-        """The files of the workspace that hold secrets: those that are made for it by their names, and those that the
-        settings name. No link is followed."""
+        """The files of the workspace that hold secrets by their names, or by the settings. No link is followed."""
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> Mapping[str, str]:
         """What is at these paths, and at every path but a directory's that a pattern means, as `protect` means it.
 
-        By path in one spelling, sorted: `sha256:…` of a regular file's content, `link:…` of a link's target (also of a
-        link on the way: none is followed), `directory`, `other` for a pipe or device, `absent`. What git keeps or is
-        ours is left out. Raises `Refused` with E_PATH for what does not lie beneath the workspace, E_BASE_UNREADABLE
-        when something cannot be seen or is more than anybody should wait for.
+        By path in one spelling, sorted: `sha256:…` of a file's content, `link:…` of a link's target (also of one on the
+        way), `directory`, `other`, `absent`; nothing of git's or ours. Raises `Refused` with E_PATH for what does not
+        lie beneath the workspace, E_BASE_UNREADABLE when something cannot be seen or is more than anybody should wait
+        for.
         """
 
     def contents(self, paths: Collection[str], patterns: Collection[str]) -> Mapping[str, str]:
-        """What is in the files that commands name, and in those that a pattern means, by path, sorted; where nothing
-        is, nothing is said. A path may lead out of the workspace, and links are followed, as a command does.
+        """What is in the files that commands name, and in those that a pattern means, by path, sorted, as far as they
+        are there. Links are followed, and a path may lead out of the workspace, as a command does.
 
-        `sha256:…` of a regular file's content, with its real path where a link led there; `directory`, `too large`,
-        `unreadable`, `changing` while somebody writes it, `other`. Raises `Refused` with E_BASE_UNREADABLE when it is
-        more than anybody should wait for.
+        `sha256:…` of a file's content, with its real path where a link led there; `directory`, `too large`,
+        `unreadable`, `changing`, `other`. Raises `Refused` with E_BASE_UNREADABLE when it is more than anybody should
+        wait for.
         """
 
     def real_path(self, path: str) -> str:
         """Where a path leads, with every link and `..` followed: beneath the workspace, or absolute."""
 
     def scripts(self, texts: Iterable[str]) -> Mapping[str, Script]:
-        """The texts of commands taken apart; one that cannot be, or is too long, is not there. The same texts in the
-        same order always give the same."""
+        """The texts of commands taken apart, but for those that cannot be; the same texts always give the same."""
 
     def git_head(self) -> str | None:
-        """The commit that is checked out, told without running git; None where there is no git, or no commit yet.
-
-        Raises `Refused` with E_BASE_UNREADABLE where it cannot be told, for no two such answers are the same.
-        """
+        """The commit that is checked out, told without running git, if there is one. Raises `Refused` with
+        E_BASE_UNREADABLE where it cannot be told."""
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
@@ -114,22 +105,18 @@ class Protection(Protocol):
 
     async def stamps(self) -> Mapping[str, tuple[int, ...]] | None:
         """What tells each file from one that was changed, by path, of those that agents may be told of and git does
-        not ignore; None where that cannot be looked at in bounded time."""
+        not ignore; None where that takes too long."""
 
     async def save(self, patterns: Sequence[str], known: Collection[str]) -> Mapping[str, Saved]:
-        """Every file and link that a pattern means, as `protect` means it, and that is not known yet, by its path;
-        caches of programs are left out.
+        """Every file and link that a pattern means and that is not known yet, by its path; caches of programs are left
+        out.
 
-        Raises `Refused` with E_PROTECT when one cannot be read or is being written, or when it is more than can be
-        kept.
+        Raises `Refused` with E_PROTECT when one cannot be read, or when it is more than can be kept.
         """
 
     async def beside(self, patterns: Sequence[str], protected: Collection[str]) -> Collection[str]:
         """What is tampering where it is new: every path that a pattern means, and every file that changes how these
-        protected ones are loaded (`core.loading`). Caches of programs are left out.
-
-        Raises `Refused` with E_PROTECT when something cannot be looked at.
-        """
+        protected ones are loaded (`core.loading`), but for caches. Raises `Refused` with E_PROTECT."""
 
     async def set_aside(self, paths: Collection[str]) -> None:
         """Move new files away; raises `Refused` with E_PROTECT where one cannot be."""
@@ -141,10 +128,8 @@ class Protection(Protocol):
         """What became of those that are not as they were, by path: `has changed` or `is gone`."""
 
     async def restore(self, files: Mapping[str, Saved]) -> None:
-        """Put files back, each in one step, whatever stands in their place or on the way; that is set aside.
-
-        Raises `Refused` with E_PROTECT when one cannot be put back.
-        """
+        """Put files back, each in one step; what stands in their place or on the way is set aside. Raises `Refused`
+        with E_PROTECT when one cannot be put back."""
 
 
 class Copies(Protocol):
@@ -158,12 +143,11 @@ class Copies(Protocol):
 
 
 class StepLogs(Protocol):
-    """One file of lines for each run in the workspace, for people and programs to read. Nothing is believed because it
-    is there, and nothing goes wrong because it could not be written."""
+    """One file of lines for each run in the workspace, for people and programs to read; believed by nobody."""
 
     def write(self, run_id: str, at: int, lines: bytes) -> bool:
         """Have these lines stand in a run's log from this place on, and nothing after them; whether that went well."""
 
     def read(self, run_id: str, start: int) -> tuple[bytes, int]:
-        """What stands in it from a place on, as much as can be read at once, and the place after that. A negative place
+        """What stands in it from a place on, as much as is read at once, and the place after that; a negative one
         counts from the end."""

@@ -188,9 +188,7 @@ class Records:
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
         """A lineage's plan, decoded from the very bytes that were hashed: the newest, or the one with this id.
-
-        Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
-        """
+        Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under."""
         state = self.lineage(stream)
         number = state.revisions[identity or state.plan_id]
         prepared = self._ledger.read(stream, number - 1)[0].event

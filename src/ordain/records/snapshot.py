@@ -1,7 +1,6 @@
 """What one verb knows of its workspace, taken once: the record, the settings in force, the secrets.
 
-Nothing in a snapshot changes. The world is not in it: digests of files, the commit that is checked out, locks, panes
-and free disk space are looked at when they matter, and again in the transaction that depends on them.
+Nothing in a snapshot changes. Files, locks and disk space are not in it: they are looked at when they matter.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     text: bytes | None
     """The content of `ordain.toml`."""
     stops: tuple[StopOrder, ...]
-    """What stops work here."""
 
     @property
     def settings(self) -> Settings:
@@ -113,8 +111,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             )
 
     def is_current(self) -> bool:
-        """Whether another look would give the same: nothing more is recorded about the workspace, and the files that
-        this was made of say the same. It costs one look at each, and no fold."""
+        """Whether another look would give the same; it costs one look at the stream and at each file, and no fold."""
         if _looked(self.ports) != (self.recorded, self.text, self.stops):
             return False
         if self.recorded and self.ports.ledger.open().size(WORKSPACE_STREAM) != self.workspace.size:

@@ -71,8 +71,7 @@ class Surroundings(Equipment):
         self._held: Snapshot | None = None
 
     def held(self) -> Surroundings:
-        """The same questions, all answered by one snapshot; whether it still counts is asked when something is recorded
-        (`unchanged`)."""
+        """The same questions, all answered by one snapshot; whether it still counts is asked when recording."""
         held = copy(self)
         held._held = self.snapshot
         return held
@@ -137,8 +136,7 @@ class Surroundings(Equipment):
         return self._held or self.snapshots.current()
 
     def unchanged(self, snapshot: Snapshot) -> Append:
-        """What an append holds that is decided by a snapshot; raises Refused with E_LEDGER_CONFLICT where things are
-        otherwise by now."""
+        """What an append holds that is decided by a snapshot; raises Refused where things are otherwise by now."""
         if self.snapshots.current() is not snapshot:
             raise refuse("E_LEDGER_CONFLICT", "The settings or the approvers changed meanwhile.")
         return Append(stream=WORKSPACE_STREAM, expected=snapshot.workspace.size, events=())

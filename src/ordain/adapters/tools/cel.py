@@ -1,8 +1,8 @@
 """core.expr.Expressions in CEL, by Google's own implementation.
 
-Its traps are closed here: an error while evaluating comes back as a truthy value, so only a BOOL counts; and its own
-budget counts iterations but not what each of them copies, so the work is estimated before it is begun, also when an
-expression is only checked.
+Its traps are closed here: an error comes back as a truthy value, so only a BOOL counts; and its budget counts
+iterations but not what each copies, so the work is estimated before it is begun, also when an expression is only
+checked.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def _work_of(clause: list[Token], texts: int, items: int) -> float:
 
 
 def _growth(clause: list[Token], loops: list[str]) -> float:
-    """By how much a value can grow on its way through loops that take each other's results: each can make it as many
-    times as long as it uses its item, so `.map(a, a + a)` twenty times makes a megabyte of one letter."""
+    """By how much a value can grow in loops that take each other's results: `.map(a, a + a)` twenty times makes a
+    megabyte of one letter."""
     growth = 1.0
     for name, times in Counter(loops).items():
         uses = sum(token == ("name", name) for token in clause) - times

@@ -1,8 +1,7 @@
 """The built-in file tools. Everything happens beneath the workspace; file writes are atomic and durable.
 
-A write makes a temporary file in the same directory, syncs it, renames it into place and syncs the directory, so a
-crash leaves the old content or the new, never a mixture. A move is one rename. What is deleted is gone from its path in
-one step.
+A write replaces a file by one that is synced, so a crash leaves the old content or the new. A move is one rename. What
+is deleted is gone from its path in one step.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def entry_identity(parent: int, name: str) -> str | None:
 
 
 def rename_new(source: int, name: str, target: int, new_name: str) -> None:
-    """Give an entry another name and place in one step, where nothing is there; raises FileExistsError where something
-    is, and ENOSYS where the system cannot tell."""
+    """Give an entry another name in one step; raises FileExistsError where one is there, ENOSYS where nobody can
+    tell."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -83,8 +82,7 @@ def take_away(parent: int, name: str) -> None:
 def too_deep_or_private(
     parent: int, name: str, path: str, private: Callable[[str], bool], room: int = DEPTH_MAX
 ) -> str | None:
-    """Why a tree cannot be taken away: it is too deep, or holds what is `private`. Raises OSError where something in
-    it cannot be read, before anything was changed."""
+    """Why a tree cannot be taken away: it is too deep, or holds what is `private`. Changes nothing; raises OSError."""
     if not room:
         return f"has more than {DEPTH_MAX} directories in one another"
     with openat.opened(name, openat.DIRECTORY, parent=parent) as held, os.scandir(held) as found:
@@ -109,8 +107,7 @@ T = TypeVar("T")
 
 
 async def in_thread(call: Callable[..., T], *args: Any) -> T:
-    """What a call gives. A thread cannot be ended from outside, so one that is cancelled is finished and its result
-    told: nothing goes on behind anybody's back."""
+    """What a call gives. A thread cannot be ended from outside, so one that is cancelled is finished and told."""
     import asyncio  # most commands only look, and start faster without it
 
     work = asyncio.ensure_future(asyncio.to_thread(call, *args))
@@ -207,8 +204,8 @@ class _ToolFault(Exception):
 def _check_control(
     root: int, workspace: Path, tool: str, paths: Sequence[str], control: Sequence[str], *, deep: bool
 ) -> None:
-    """Raise EscapeError where a call would write in a repository of any name, make one, or write what a control file
-    leads to; _ToolFault where it is `deep` and would take a control file along, or make one by another path."""
+    """Raise EscapeError where a call would write in a repository, make one, or write what a control file leads to;
+    _ToolFault where it is `deep` and would take a control file along, or make one by another path."""
     for path in paths:
         if fault := reach_fault(workspace, [path], control, deep=deep):
             raise openat.EscapeError(f"{path!r} {OFF_LIMITS}: {fault}")
@@ -282,8 +279,8 @@ def _edit(root: int, args: Mapping[str, Any]) -> None:
 
 
 def _identity(root: int, path: str, *, also_aside: bool = False) -> str:
-    """Which entry is at a path; `absent` where none is. A tree that was renamed aside and is not yet taken away counts
-    as still there: deleting it has to be gone on with."""
+    """Which entry is at a path; `absent` where none is. A tree that was renamed aside counts as still there:
+    deleting it has to be gone on with."""
     try:
         with openat.parent(root, path) as (parent, name):
             found = entry_identity(parent, name)
@@ -331,7 +328,6 @@ def _move(root: int, args: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _moving(path: str, to: str) -> Iterator[None]:
-    """Says of a failure what could not be moved where, and why."""
     try:
         yield
     except OSError as error:
@@ -383,7 +379,6 @@ def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftove
 
 
 def _umask() -> int:
-    """The process's umask, read without the race of setting it."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("Umask:"):

@@ -1,8 +1,7 @@
 """The built-in tool `http_request`: one request, exactly as the plan has it, to the server that the plan names.
 
-Nothing is added from the surroundings: no proxy, no cookies, no credentials of a file. A redirect is followed only to
-the same server, so that nothing is asked of, or told to, one that nobody approved. The exchange runs in a thread, whose
-connection is cut when the call is cancelled.
+No proxy, cookies or credentials of a file are added. A redirect is followed only to the same server. The exchange runs
+in a thread, whose connection is cut when the call is cancelled.
 """
 
 from __future__ import annotations
@@ -82,8 +81,7 @@ class _Fault(Exception):
 
 
 class _Wire:
-    """The connection of an exchange, so that it can be cut from outside: a thread cannot be ended, but what it waits
-    for can."""
+    """The connection of an exchange, to be cut from outside: a thread cannot be ended, but what it waits for can."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,10 +1,8 @@
 """MCP servers as sources of tools: each is one tool, and what it lists are its operations.
 
 A server is asked once what it has, and the same session makes the calls. What it said of an operation is pinned by a
-digest: an operation that says something else by the time of a call is not called. Nothing that a server says about
-effects is believed unless the configuration says so.
-
-All sessions live in a thread of their own, so that whoever waits for one holds up nobody else.
+digest: one that says something else by the time of a call is not called. What it says about effects counts only where
+the configuration says so. All sessions live in a thread of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     import mcp_types
 
 ASK_S = 30.0
-"""How long a server may take to start and to list what it has."""
 CLOSE_S = 10.0
 OPERATIONS_MAX = 1_000
 PAGES_MAX = 100
@@ -45,7 +42,6 @@ DETAIL_MAX = 500
 _T = TypeVar("_T")
 
 Given = RunEnvironment | None
-"""What was sealed for a run; None for what there is."""
 
 
 def _key(endpoint: ToolSource, given: Given) -> bytes:
@@ -102,8 +98,8 @@ class McpTools:
     async def call(
         self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret, given: Given = None
     ) -> ToolResult:
-        """Where it is cancelled the session ends with it, and so does a server that is a process of ours. Raises Lost
-        where the server is gone before it answered."""
+        """When cancelled the session ends, and so does a server that is our process. Raises Lost where the server is
+        gone."""
         assert tool.source is not None
         work = self._over_there(self._call(tool, tool.source, dict(args), key, secret, given))
         try:

@@ -1,8 +1,6 @@
-"""Python functions as tools. What a function declares is read from it: its arguments from the signature, what it does
-from the docstring, and its effect from `@tool`, without which it is opaque.
+"""Python functions as tools: the signature says their arguments, the docstring what they do, and `@tool` their effect.
 
-The arguments are converted to the types of the signature right before the call, so that a function never sees one that
-does not fit.
+The arguments are converted to the types of the signature, so that a function never sees one that does not fit.
 """
 
 from __future__ import annotations
@@ -209,7 +207,7 @@ class PythonTools:
     def __init__(
         self, functions: Sequence[Callable[..., Any]] = (), workspace: Path | None = None, *, alone: bool = False
     ) -> None:
-        """What the configuration names is not loaded from the `workspace`; `alone`, as in `ToolSources`."""
+        """`name` is what the configuration calls it, if it does; one `among_others` is an operation."""
         self._workspace, self._alone = workspace, alone
         self._registered: dict[str, _PythonTool] = {}
         for function in functions:
@@ -265,21 +263,19 @@ class PythonTools:
 # other one is called in a thread. What it raises is a failure of the step, as an exit status is: somebody saw it end.
 
 Call = Callable[[Any, str], Any]
-"""Gets the payload and the step key."""
 
 
 class Handler(msgspec.Struct, frozen=True):
-    """What carries out a type of custom actions. `effect` says what may be done after a crash; `checkable` says that a
-    contract can tell whether it happened, and that it does not half happen."""
+    """What carries out a type of custom actions. `effect` says what may be done after a crash; `checkable` says that
+    a contract can tell whether it happened, and that it does not half happen. `happened` is a command that is asked
+    in doubt, and `happened_final` says that its "did not" is final."""
 
     call: Call
     effect: EffectClass | str = EffectClass.OPAQUE
     destructive: bool = False
     description: str = ""
     happened: str = ""
-    """A command that is asked in doubt whether it happened."""
     happened_final: bool = False
-    """Whether its "did not" is final."""
 
 
 class PythonHandlers:
@@ -383,8 +379,7 @@ _FINDER = _Finder()
 
 
 def module_in(name: str, workspace: Path) -> tuple[str, ...]:
-    """The files of the workspace that a module would be loaded from, or is looked for in vain outside; nothing is
-    imported."""
+    """The files of the workspace that a module would be loaded from, or is looked for in vain outside."""
     try:
         spec = find_spec(name.partition(".")[0])
     except (ImportError, ValueError, AttributeError):
@@ -406,8 +401,8 @@ def place_of(spec: ModuleSpec, workspace: Path) -> str | None:
 
 
 def load(name: str, files: Mapping[str, str], workspace: Path | None, *, keep: bool = False) -> Any:
-    """What `module:name` names. With `keep`, nothing is loaded from the workspace by anybody in this process from now
-    on; else only now."""
+    """What `module:name` names; with `keep`, nothing is loaded from the workspace by anybody in this process from
+    then on."""
     from pkgutil import resolve_name  # few workspaces have such tools
 
     if workspace is None:

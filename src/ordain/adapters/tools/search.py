@@ -1,8 +1,7 @@
 """The built-in tool `search`: lines of text files that hold a text, in bounded time, and nothing of what is not for
 agents.
 
-Every directory and file is opened in the one that is held, and no link is followed. A pattern is plain text with stars,
-looked for part by part, so no pattern takes longer than the text is long.
+No link is followed. A pattern is plain text with stars, so none takes longer than the text is long.
 """
 
 from __future__ import annotations

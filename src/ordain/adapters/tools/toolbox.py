@@ -1,7 +1,6 @@
 """Several toolboxes as one, and everything that is built in.
 
-Each call's arguments are compared with the tool's parameters here, once for all: what a plan writes out lint has
-compared, but a value may have been decided since.
+Each call's arguments are compared with the tool's parameters here: a value may have been decided since lint.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
 
 class JoinedToolbox:
-    """ports.Toolbox over the tools of others, found by name, and over the definitions of commands. No two may share a
-    name, and nobody may take that of a command: what is approved under a name is what runs."""
+    """ports.Toolbox over the tools of others and the definitions of commands. No two may share a name: what is
+    approved under a name is what runs."""
 
     def __init__(self, *boxes: Toolbox) -> None:
         self._boxes: dict[str, Toolbox] = {}
@@ -86,7 +85,7 @@ PLUGINS = "ordain.tools"
 
 class ToolSources:
     """ports.Sources over Python functions, plugins, and MCP servers. `alone` says that this process is ours: then
-    nothing else in it is loaded from the workspace either, once something was that the configuration names."""
+    nothing else in it is loaded from the workspace either."""
 
     def __init__(self, workspace: Path, functions: Sequence[Callable[..., Any]] = (), *, alone: bool = False) -> None:
         self._workspace = workspace

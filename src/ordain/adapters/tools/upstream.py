@@ -1,8 +1,7 @@
 """ports.Upstreams: sessions with MCP servers in which every message passes as the value that it is.
 
-A server is a process of ours, which is written to and read from without the SDK, or it is at an address, where the
-SDK's transport carries the messages. Nothing but what the configuration says is sent along: no header and no credential
-of whoever asks.
+A server is a process of ours, or at an address, where the SDK's transport carries the messages. Nothing but what the
+configuration says is sent along: no header and no credential of whoever asks.
 """
 
 from __future__ import annotations

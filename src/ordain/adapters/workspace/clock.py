@@ -10,11 +10,8 @@ from ordain.core.plan.value import Instant
 
 
 class WallClock:
-    """ports.Clock on the machine's clock, which is never behind the time that has really passed since it was made.
-
-    A clock that is set back must not make a retry of one second wait for a day; what has really passed is told by a
-    clock that nobody can set.
-    """
+    """ports.Clock on the machine's clock, never behind the time that has really passed since it was made: one that
+    is set back must not make a retry of one second wait for a day."""
 
     def __init__(self, boot_id: str = "") -> None:
         self._boot_id = boot_id

@@ -1,9 +1,8 @@
 """Control files in a real directory: found before a command runs in a sandbox and compared after it.
 
-What is there when a command begins is mounted read-only, as far as mounts go. A mount cannot keep a new one from being
-made in any subdirectory, and it goes along when a directory above it gets another name. So the writable part of the
-workspace is walked before and after, by names and without following a link. What is new or changed then is set aside
-under a name that means nothing to git, to a host or to an editor.
+What is there is mounted read-only. A mount cannot keep a new one from being made in a subdirectory, and goes along when
+a directory above it gets another name. So the writable part of the workspace is walked before and after, without
+following a link. What is new or changed is set aside under a name that means nothing to git, a host or an editor.
 """
 
 from __future__ import annotations
@@ -55,10 +54,8 @@ class _Seen(NamedTuple):
 
 
 class ControlWatch:
-    """The control files beneath directories of a workspace, compared with what they were when this was made.
-
-    What is in those named in `kept` does not matter, for they cannot be written. Raises ValueError where there is too
-    much to look at."""
+    """The control files beneath directories of a workspace, compared with what they were when this was made. What is
+    in `kept` does not matter, for it cannot be written. Raises ValueError where there is too much to look at."""
 
     _linked: Sequence[str] = ()
 
@@ -171,8 +168,7 @@ class ControlWatch:
 
     @classmethod
     def finish_noted(cls, root: int, room: Path) -> None:
-        """Set aside the repositories that a command left whose executor died. Whatever else is new may be a person's,
-        made since then."""
+        """Set aside the repositories that a command left whose executor died. Other new things may be a person's."""
         for note in room.glob(f"{_NOTE}*"):
             watch = cls.__new__(cls)
             places, more, kept, before = json.loads(note.read_text())
@@ -259,8 +255,8 @@ class _Walk:
 
 
 def reach_fault(workspace: Path, paths: Sequence[str], more: Sequence[str] = (), *, deep: bool = False) -> str | None:
-    """Why these may not be written although their names say nothing: git takes a directory above for a repository, or
-    would once all are there, or a control file beside or above is a link to it; `deep`, or to what is beneath."""
+    """Why these may not be written although their names say nothing: git takes a directory above for a repository,
+    or would, or a control file beside or above is a link to it; `deep`, or to what is beneath."""
     made: dict[PurePosixPath, set[str]] = {}
     control: list[str] = []
     for path in map(PurePosixPath, paths):
@@ -338,7 +334,6 @@ def _lies_in(path: str, places: Collection[str]) -> bool:
 
 
 def _opened(held: int, name: str) -> int | None:
-    """A directory; None where it cannot be read, or is not there any more."""
     try:
         return os.open(name, openat.DIRECTORY, dir_fd=held)
     except OSError as error:

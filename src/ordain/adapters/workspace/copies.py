@@ -42,8 +42,7 @@ class WorkspaceCopies:
 
 @contextlib.contextmanager
 def _folder(root: int, path: PurePosixPath) -> Iterator[int]:
-    """The directory of copies, made if need be. One of our own is kept out of git when it is made and never later, so
-    that whoever wants the copies there can have them; a directory that the settings name is the user's affair."""
+    """The directory of copies, made if need be. One of our own is kept out of git when it is made and never later."""
     try:
         with openat.directory(root, str(path)):
             made = False
@@ -64,7 +63,6 @@ def _folder(root: int, path: PurePosixPath) -> Iterator[int]:
 
 FOLDER = ".ordain/runs"
 READ_BYTES = 1 << 20
-"""How much is read at once."""
 _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe in its place would hold us up
 
 

@@ -53,8 +53,7 @@ ENTRIES_MAX = 100_000
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:
-    """What changes with a regular file; the last is when it was changed, which nobody can set. None where it is none or
-    cannot be looked at; raises FileNotFoundError."""
+    """What changes with a regular file; the last, when it was changed, nobody can set. Raises FileNotFoundError."""
     try:
         found = os.stat(path)  # noqa: PTH116 - quicker
     except FileNotFoundError:
@@ -81,8 +80,8 @@ class DirectoryWorkspace:
         return real, found.st_dev, found.st_ino
 
     def configuration(self) -> bytes | None:
-        """Asked before each step. The file is read again where anything about it changed, or where it is so young that
-        a second write could have left no trace."""
+        """Asked before each step. Read again where it changed, or is so young that a second write could leave no
+        trace."""
         try:
             stamp = _stamp(self._configured)
         except FileNotFoundError:
@@ -302,8 +301,7 @@ class DirectoryWorkspace:
         return {one: fault for one in wanted if (fault := expressions.check(*one)) is not None}
 
     def _patterns(self, survey: Survey) -> tuple[dict[str, str], frozenset[str]]:
-        """What is wrong with the patterns that contracts' outputs and people's answers must match, and which match
-        whatever is written."""
+        """What is wrong with the patterns that outputs and answers must match, and which match whatever is written."""
         wanted = {contract.stdout for _, contract in survey.contracts if contract.stdout is not None}
         wanted.update(text for _, one in survey.others for text in patterns(value_with(one, Schema) or {}))
         if not wanted:
@@ -364,8 +362,8 @@ class DirectoryWorkspace:
 
 
 def _files(root: Path, pattern: str) -> Iterator[str]:
-    """The regular files that a pattern could mean, by their paths beneath the root. No link is followed, and nothing of
-    git's or ours is looked at; raises Refused where there is more to see than anybody should wait for."""
+    """The regular files that a pattern could mean. No link is followed, and nothing of git's or ours is looked at;
+    raises Refused where there is more to see than anybody should wait for."""
     parts = pattern.split("/")
     plain = list(takewhile(lambda part: not set(part) & set("*?"), parts[:-1]))
     if any((root / Path(*plain[:depth])).is_symlink() for depth in range(1, len(plain) + 1)):

@@ -1,8 +1,8 @@
 """The files of a workspace and what git knows of them, looked at in bounded time.
 
-Git is run, and nothing that the repository says is: a private directory stands in for its `.git`, with a configuration
-of ours, the commit that is checked out, a copy of the index and the way to the objects. So there is no fsmonitor, hook,
-filter, pager, signature program or promisor to start, whatever the repository's configuration names.
+Git is run, and nothing that the repository says is: a private directory stands in for its `.git`, with our
+configuration, the commit, a copy of the index and the way to the objects. So no fsmonitor, hook, filter, pager or the
+like is started.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _OUTPUT_MAX = 16 << 20
 _INDEX_MAX = 64 << 20
 _FILE_MAX = 1 << 20
 _SECONDS = 10
-"""How long git may take for one answer."""
 SKIPPED = frozenset(("node_modules", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox", ".cache"))
 """Without git nobody says what is ignored; these are never what anybody works on."""
 _HEAD_REF = b"ref: refs/heads/"
@@ -57,8 +56,8 @@ def list_files(workspace: Path, most: int = FILES_MAX) -> FileList:
 
 
 def _repository_of(workspace: Path) -> _Repository | None:
-    """The repository that a directory lies in. A link, or a file that names a directory which does not point back as
-    that of a linked working tree does, could tell of the files of somewhere else."""
+    """The repository that a directory lies in. A file that names a directory which does not point back, as that of a
+    linked working tree does, could tell of the files of somewhere else."""
     for top in (workspace, *workspace.parents):
         mark = top / ".git"
         try:
@@ -81,8 +80,8 @@ def _repository_of(workspace: Path) -> _Repository | None:
 
 
 def diff_files(workspace: Path, is_readable: Callable[[str], bool], files_most: int, bytes_most: int) -> str:
-    """How the changed files of a workspace differ from the commit that is checked out, as unified diffs; empty where
-    git cannot say it. Files that are not readable are left out."""
+    """How the changed files differ from the commit that is checked out, as unified diffs, as far as they are
+    readable."""
     repository = _repository_of(workspace)
     if repository is None:
         return ""
@@ -157,8 +156,7 @@ def _listed(workspace: Path, repository: _Repository, most: int) -> FileList:
 
 
 def _stand_in(room: Path, repository: _Repository, commit: str | None) -> None:
-    """Make what git takes for the repository: nothing in it was written by anybody but us, but for the index, where
-    history was cut off, and what is not to be listed."""
+    """Make what git takes for the repository: all but the index, `shallow` and what is not to be listed is ours."""
     sha256 = commit is not None and len(commit) == 64
     version, kind = (1, "[extensions]\n\tobjectFormat = sha256\n") if sha256 else (0, "")
     (room / "config").write_text(f"[core]\n\trepositoryFormatVersion = {version}\n\tbare = false\n{kind}")
@@ -229,7 +227,6 @@ def _walked(workspace: Path, most: int) -> FileList:
 
 
 def _entries(directory: Path) -> Iterator[tuple[str, bool]]:
-    """Files and directories by name, pipes, links and devices left out."""
     with contextlib.suppress(OSError, ValueError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

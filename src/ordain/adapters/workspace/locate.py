@@ -29,8 +29,8 @@ def find_workspace(start: Path) -> Path:
 
 
 def _holds_ours(directory: Path) -> bool:
-    """Whether there is an .ordain that makes this a workspace. One with nothing in it but step logs was left by a run,
-    and a run must not change which directory is a workspace for those beneath it."""
+    """Whether there is an .ordain that makes this a workspace; one with nothing in it but step logs was left by a
+    run."""
     try:
         return [path.name for path in (directory / ".ordain").iterdir()] != ["runs"]
     except FileNotFoundError:
@@ -131,8 +131,7 @@ def git_head(place: Path) -> str | None:
 
 
 def _repository(place: Path) -> Path | None:
-    """The directory that a `.git` is or names; one without a HEAD is none to git either. Git is not run: it would do
-    what its configuration says."""
+    """The directory that a `.git` is or names; one without a HEAD is none to git either. Git is not run."""
     try:
         if stat.S_ISDIR(place.stat().st_mode):
             (place / "HEAD").lstat()

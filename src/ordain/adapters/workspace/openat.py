@@ -1,7 +1,6 @@
 """Paths opened beneath a held directory, component by component, without following a single link.
 
-Nothing is resolved first and opened later, so there is no moment in which a link could be swapped in: each component
-is opened relative to the directory already held.
+Each component is opened relative to the directory already held, so there is no moment in which to swap in a link.
 """
 
 from __future__ import annotations
@@ -124,8 +123,7 @@ def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> N
 
 @contextlib.contextmanager
 def _placing(parent: int, name: str) -> Iterator[str]:
-    """A name for what is made in the block, which then takes the place of whatever is there and no directory, in one
-    step that is on disk when this returns."""
+    """A name for what is made in the block, which then takes the place of what is there, in one step and on disk."""
     temporary = f".ordain-{os.urandom(12).hex()}"
     try:
         yield temporary
@@ -153,8 +151,8 @@ def place_link(parent: int, name: str, target: str) -> None:
 
 
 def let_git_ignore(folder: int) -> None:
-    """Have git leave out a directory of ours: neither a proposal nor a run must make the working tree look changed, to
-    contracts above all. What somebody put there to say otherwise stays."""
+    """Have git leave out a directory of ours: neither a proposal nor a run must make the working tree look changed.
+    What somebody put there to say otherwise stays."""
     with contextlib.suppress(FileExistsError), opened(".gitignore", NEW_FILE, 0o644, parent=folder) as file:
         os.write(file, b"*\n")
 

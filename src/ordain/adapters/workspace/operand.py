@@ -1,7 +1,7 @@
 """What is in the files that a plan and its commands name.
 
-What a plan names is looked at beneath the held root, and no link is followed. What commands name is looked at as a
-command would find it: links are followed, and a path may lead out of the workspace.
+For a plan they are looked at beneath the held root, and no link is followed; for commands as a command would find them:
+links are followed, and a path may lead out of the workspace.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from ordain.core.text.pattern import PathPattern
 from ordain.core.text.problem import Refused, refuse
 
 EFFORT_MAX = 20_000_000
-"""How much is done to find operands in one look: as much as comparing so many characters with a pattern. That takes
-some seconds."""
+"""How much is done to find operands in one look, in compared characters: some seconds."""
 _STEP_EFFORT = 4
 """What it takes to open a directory on the way, or to turn to a pattern."""
 OPERANDS_MAX = 20_000
-"""How many operands one approval is bound to."""
 OPERAND_BYTES_MAX = 16 << 30
 """How much is read in one look; that takes about a minute. A file with holes can claim any size."""
 FILES_MAX = 20_000
@@ -38,8 +36,8 @@ _NOT_THERE = frozenset([errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOO
 
 
 def operand_path(path: str) -> str | None:
-    """The one spelling of a path that is looked at; None for what git keeps or is ours, which nobody looks at: git
-    changes its files by itself. Raises Refused for what does not lie beneath the workspace."""
+    """The one spelling of a path that is looked at; None for what git keeps or is ours. Raises Refused for what does
+    not lie beneath the workspace."""
     spelt = spelt_path(path)
     fault = path_fault(path) or (None if spelt else "is the workspace itself")
     if fault is not None and fault != OFF_LIMITS:
@@ -73,8 +71,8 @@ class _Wanted:
 
 
 class PatternLook:
-    """One look at the files beneath a held directory. No link is followed, so nothing outside is seen; whatever cannot
-    be seen is refused, for nobody would notice when it changes; and a look has an end."""
+    """One look at the files beneath a held directory. No link is followed; what cannot be seen is refused, for
+    nobody would notice when it changes; and a look has an end."""
 
     def __init__(self, root: int, effort: int = 0) -> None:
         self._root = root
@@ -191,8 +189,7 @@ class PatternLook:
 
 
 def _digest(descriptor: int, most: int) -> str | None:
-    """The digest of a regular file of so many bytes at most; None for anything else, and for one that is being
-    written."""
+    """The digest of a regular file of so many bytes at most; None for any other, and one that is being written."""
     before, digest = os.fstat(descriptor), hashlib.sha256()
     left = before.st_size
     if not stat.S_ISREG(before.st_mode) or left > most:

@@ -1,7 +1,6 @@
 """Files that must stay as they are, in a real directory: found, compared, and put back beneath the held root.
 
-No link is followed, and a link that was planted in place of a file is replaced like anything else. What stood in the
-place of a file is not lost: it is moved, or linked, to a directory of ours, for it may be a person's work.
+No link is followed. What stood in the place of a file may be a person's work: it is kept in a directory of ours.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ _Given = ParamSpec("_Given")
 
 
 def _apart(work: Callable[_Given, T]) -> Callable[_Given, Coroutine[Any, Any, T]]:
-    """Have the work of a method done in a thread."""
 
     async def done(*args: _Given.args, **named: _Given.kwargs) -> T:
         import asyncio  # most commands only look, and start faster without it
@@ -180,8 +178,7 @@ def _is_file(root: int, path: str) -> bool:
 
 
 def _conftests(look: PatternLook, workspace: Path, above: str, depth: int) -> Iterator[str]:
-    """Every `conftest.py` that pytest finds by itself, and every link behind which it finds one: it does not look for
-    any in hidden directories and packages."""
+    """Every `conftest.py` that pytest finds by itself, and every link behind which it finds one."""
     entries = []
     with contextlib.suppress(Refused):  # pytest cannot read it either
         entries = list(look.entries(above))
@@ -287,8 +284,7 @@ def _entered(root: int, held: int, part: str, above: str, aside: str) -> int:
 
 
 def _make_way(root: int, held: int, name: str, above: str, aside: str) -> None:
-    """Keep what stands in a file's place. What is no directory keeps standing there too, until the file takes its
-    place in one step."""
+    """Keep what stands in a file's place; what is no directory stands there too, until the file takes its place."""
     try:
         mode = os.stat(name, dir_fd=held, follow_symlinks=False).st_mode
     except FileNotFoundError:

@@ -42,8 +42,8 @@ def collect(
 ) -> tuple[dict[str, str], list[str]]:
     """The secrets by the names they are shown under, and the files that could not be read.
 
-    A variable is one when a pattern means its name; of another, the password in an address is one. A file is given by
-    an absolute path or one that begins with `~/`; it may hold variables, logins as in `.netrc`, or one secret.
+    A variable is one when a pattern means its name; of another, the password in an address is one. A file (absolute or
+    `~/…`) may hold variables, logins as in `.netrc`, or one secret.
     """
     secrets: dict[str, str] = {}
     for name, value in env.items():
@@ -124,8 +124,7 @@ class KnownSecrets:
         return tuple(_places(files))
 
     def lies_at(self, path: Path, files: Sequence[str], *, deep: bool) -> bool:
-        """Whether one of these files, or a link that leads to one, is at a path or where it is `deep` beneath it; or
-        would be, if it were there."""
+        """Whether one of these files, or a link to one, is at a path or where it is `deep` beneath it; or would be."""
         wanted = folded(str(path.absolute()))
         try:
             there = path.lstat()
