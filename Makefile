@@ -76,7 +76,7 @@ sweep: $(STAMP)
 	@touch $@
 
 test-agents: .npm-agents/.installed
-	$(BIN)/pytest -m agents -n 2 tests/agents
+	ORDAIN_TEST_PATIENCE=3 $(BIN)/pytest -m agents -n 2 tests/agents
 
 .npm-mcp/.installed: $(NODE) tests/mcp/npm/package-lock.json tools/make-node
 	@PYTHON=$(BIN)/python tools/make-node .npm-mcp tests/mcp/npm

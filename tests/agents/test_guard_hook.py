@@ -23,13 +23,14 @@ from tests.agents.hosts import HOSTS
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.test_guard_hook import ENFORCE, OBSERVE, sightings
 from tests.interfaces.workspace import Workspace
+from tests.patience import patience
 from tests.words import EXAMPLE, RequestRefused, open_workspace
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(patience(300))]
 
 CLAUDE = next(host for host in HOSTS if host.preset == "claude")
 TASK = "Do what you are here for."
-PATIENCE_S = 60
+PATIENCE_S = patience(60)
 
 
 @dataclasses.dataclass(frozen=True)

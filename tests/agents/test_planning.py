@@ -12,9 +12,10 @@ from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.hosts import HOSTS, Host
 from tests.agents.model_server import serving
 from tests.interfaces.workspace import KIM, Workspace, run_id
+from tests.patience import patience
 from tests.words import open_at_terminal, sha256
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(patience(300))]
 
 GOAL = "Raise the version of the greeting to 1.1.0."
 GOOD = """# Raise the version

@@ -13,9 +13,10 @@ from tests.agents.clients import Client, Gemini, Opencode, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result, carry_out
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import Workspace
+from tests.patience import patience
 from tests.words import ApprovalGiven, Channel, PlanPrepared, RequestRefused, RunStarted, open_at_terminal
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(patience(300))]
 
 DOCUMENT = """\
 # Note the release

@@ -16,9 +16,10 @@ from tests.agents.hosts import HOSTS, Host
 from tests.agents.lures import MARK, lay
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import KIM, Workspace
+from tests.patience import patience
 from tests.words import AgentCalled, AttemptEnded, Event, RequestRefused, StepState, open_at_terminal, sha256
 
-pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(patience(300))]
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 WRITE = "Write `app/greeting.py` with a function `greet` that greets somebody by name."
