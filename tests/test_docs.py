@@ -68,7 +68,7 @@ def test_every_stage_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["app/gate", "app/proposals", "app/approvals", "records/surroundings", "core/approval/approval"]
+    "source", ["app/gate", "app/plans", "app/approvals", "records/surroundings", "core/approval/approval"]
 )
 def test_every_refusal_is_in_the_list(source: str) -> None:
     used = set(re.findall(r'"(E_[A-Z_]+)"', (ROOT / f"src/ordain/{source}.py").read_text()))

@@ -36,8 +36,8 @@ from tests.words import (
     PlanId,
     PlanPrepared,
     PlanRejected,
+    PlanVerbs,
     Principal,
-    Proposals,
     Recorded,
     Records,
     Refused,
@@ -818,10 +818,10 @@ def test_a_workspace_that_cannot_be_written_does_no_harm(tmp_path):
 # --- Floods --------------------------------------------------------------------------------------------------------
 
 
-def bounded(life: Scenario, **bounds: int) -> Proposals:
+def bounded(life: Scenario, **bounds: int) -> PlanVerbs:
     """What takes proposals in this life, with bounds that are reached soon."""
     here = Surroundings(life.app.ports)
-    return Proposals(here, Reviews(here), **bounds)
+    return PlanVerbs(here, Reviews(here), life.app.runs.report, life.app.refusals, **bounds)
 
 
 def test_agents_revise_a_plan_so_often_and_then_it_is_a_persons_turn():

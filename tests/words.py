@@ -64,7 +64,6 @@ _HOMES: dict[str, str] = {
     "ordain.app.guard": "GuardInForce GuardedCalls Seen",
     "ordain.app.plans": "PlanVerbs",
     "ordain.app.proposal_copy": "ProposalCopies",
-    "ordain.app.proposals": "Proposals",
     "ordain.app.review": "Reviews",
     "ordain.app.run_end": "RunEnds",
     "ordain.app.topics": "Topics",

@@ -43,7 +43,7 @@ class Approvals:
             self._plans.refuse_edited(ref, "approve")
             permission = await self._gate.approve(stream, by, shown, credential)
         approval = permission.approval
-        self._plans.write_copy(stream, self._records.lineage(stream))
+        self._plans.copies.write(stream, self._records.lineage(stream))
         return Approved(
             approval_id=approval.approval_id,
             plan_id=approval.plan_id,

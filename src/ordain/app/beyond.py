@@ -8,7 +8,6 @@ from ordain.app.answers import Answers
 from ordain.app.approvals import Approvals
 from ordain.app.gate import Gate
 from ordain.app.plans import PlanVerbs
-from ordain.app.proposals import Proposals
 from ordain.app.refusals import Refusals
 from ordain.app.review import Reviews
 from ordain.app.runs import GoOn, RunVerbs
@@ -21,12 +20,11 @@ from ordain.records.surroundings import Surroundings
 
 class Beyond:
     def __init__(self, here: Surroundings, go_on: Callable[[], GoOn | None]) -> None:
-        proposals, self.refusals = Proposals(here, Reviews(here)), Refusals(here)
-        gate = Gate(here)
-        plans = self.plans = PlanVerbs(here, proposals, lambda run_id: self.runs.report(run_id), self.refusals)
+        gate, reviews, self.refusals = Gate(here), Reviews(here), Refusals(here)
+        plans = self.plans = PlanVerbs(here, reviews, lambda run_id: self.runs.report(run_id), self.refusals)
         self.workspace = WorkspaceView(here)
         self.approvals = Approvals(here, gate, plans, self.refusals)
-        self.runs = RunVerbs(here, gate, proposals, plans, self.refusals, go_on)
+        self.runs = RunVerbs(here, gate, plans, self.refusals, go_on)
         self.answers = Answers(here, gate, self.runs.report)
         self.signals, self.topics, self.stops = Signals(here), Topics(here), Stops(here)
-        self.templates = Templates(here, proposals.reviews)
+        self.templates = Templates(here, reviews)

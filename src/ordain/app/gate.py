@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from ordain.app.proposals import expire
+from ordain.app.plans import expire
 from ordain.app.succession import going_on
 from ordain.core.approval.approval import (
     CLOCK_SKEW_MS,

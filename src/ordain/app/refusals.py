@@ -17,7 +17,7 @@ from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Problem, Refused
 from ordain.ports.ledger import Append
 from ordain.records.conflict import is_conflict
-from ordain.records.records import names_run, refuse_foreign
+from ordain.records.records import refuse_foreign
 from ordain.records.surroundings import Surroundings
 
 SUBJECT_MAX = 200
@@ -57,11 +57,8 @@ class Refusals:
         self._here.refuse_pretended(by)
         if by.person or ref is None:
             return
-        if names_run(ref):
-            stream = self._here.records.run(self._here.records.find_run(ref))[0].lineage
-        else:
-            stream = self._here.records.find_plan(ref)
-        refuse_foreign(self._here.records.lineage(stream), by)
+        records = self._here.records
+        refuse_foreign(records.lineage(records.find_lineage(ref)), by)
 
     def refused_lately(self) -> int:
         """How many of them are not older than a day."""

@@ -23,7 +23,7 @@ _RENAMED = {
 
 def find_renamed(app: Any, name: str) -> Any:
     """What an App had under a name; raises AttributeError where it had nothing."""
-    subjects = (one for one in _SUBJECTS if not name.startswith("_") and hasattr(type(getattr(app, one)), name))
+    subjects = (one for one in _SUBJECTS if not name.startswith("_") and hasattr(getattr(app, one), name))
     place = _RENAMED.get(name) or next((f"{one}.{name}" for one in subjects), None)
     if place is None:
         raise AttributeError(f"App has no `{name}`")

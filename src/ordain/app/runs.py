@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from ordain.app.authority import taken_over
 from ordain.app.gate import Gate, given, meanwhile
 from ordain.app.plans import PlanVerbs
-from ordain.app.proposals import Proposals
 from ordain.app.readiness import refuse_broken, refuse_unprotectable
 from ordain.app.refusals import Refusals
 from ordain.app.run_end import RunEnds, refuse_if_ended
@@ -63,13 +62,12 @@ class RunVerbs(RunView):
         self,
         here: Surroundings,
         gate: Gate,
-        proposals: Proposals,
         plans: PlanVerbs,
         refusals: Refusals,
         go_on: Callable[[], GoOn | None] = lambda: None,
     ) -> None:
         super().__init__(here, gate, plans)
-        self._copies, self._refusals, self._go_on = proposals.copies, refusals, go_on
+        self._refusals, self._go_on = refusals, go_on
         self._ends = RunEnds(here, self.report, self._tell)
         self._stop: Callable[[], None] | None = None
         self.carries_out: RunId | None = None
@@ -202,7 +200,7 @@ class RunVerbs(RunView):
     async def _begin(
         self, stream: str, heard: int, run_id: RunId, observers: Sequence[Observer], judged_at: int
     ) -> RunReport:
-        self._copies.write(stream, self._records.lineage(stream))
+        self._plans.copies.write(stream, self._records.lineage(stream))
         # Nobody can have asked anything of a run that was not there.
         opened, _, head = self._records.run(run_id)
         if opened.epoch or opened.finished:
@@ -523,7 +521,7 @@ class RunVerbs(RunView):
 
     def _tell(self, report: RunReport, stream: str) -> None:
         """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
-        self._copies.write(stream, self._records.lineage(stream))
+        self._plans.copies.write(stream, self._records.lineage(stream))
         if report.status in ("completed", "failed", "cancelled"):
             self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
 

@@ -61,6 +61,10 @@ class Records:
 
     # --- Finding ---------------------------------------------------------------------------------------------------
 
+    def find_lineage(self, ref: str) -> str:
+        """The lineage that a plan or a run meant by a person is of."""
+        return self.run(self.find_run(ref))[0].lineage if names_run(ref) else self.find_plan(ref)
+
     def find_plan(self, ref: str) -> str:
         """The lineage a person means: by plan id, plan hash, 8 hex digits of it, lineage id, or its document."""
         return self.find(ref)[0]
