@@ -107,10 +107,7 @@ class Continuation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One permission for one run of one plan.
-
-    What has its default is not written: a field that a later version adds changes no bytes that were signed before.
-    """
+    """One permission for one run. What has its default is not written: later fields change no bytes signed before."""
 
     approval_id: str
     plan_id: PlanId

@@ -219,8 +219,7 @@ def _canonical(args: Mapping[str, Any]) -> bytes | None:
 
 
 def refusal_of(call: Call, judged: Judged, cover: Cover | None = None, same: Same | None = None) -> Problem:
-    """Why a call is not made, and the way that leads to it; which code it has, `same` does not decide. Nothing of the
-    arguments stands in it."""
+    """Why a call is not made, and the way that leads to it. Nothing of the arguments stands in it."""
     name = f"`{_name(call)}`"
     guarded, code = f"{name} {judged.why}", "E_TOOL_GUARDED" if cover is None else "E_TOOL_ARGS_NOT_APPROVED"
     if judged.standing is CallStanding.DENIED:

@@ -1,7 +1,4 @@
-"""Commands that were seen, by program; and the narrowest rule that would have covered those of one.
-
-A rule is suggested only for commands with a strict reading that raise no alarm, and names exactly the arguments seen.
-"""
+"""Commands that were seen, by program; and the narrowest rule that would have covered those of one, without alarm."""
 
 from __future__ import annotations
 

@@ -117,8 +117,7 @@ _NOTES = re.compile(r"/\.claude/(?:plans|projects|todos|worktrees)/", re.IGNOREC
 
 
 def found_twice(one: FoundPath, other: FoundPath) -> FoundPath:
-    """What is known of a path that leads to two places, by whether `..` is taken away before links are followed: what
-    holds of either."""
+    """What is known of a path that leads to two places, if links are followed before its `..`: what holds of either."""
     why = "leads to two places, as there is a link before its `..`"
     paths = tuple(dict.fromkeys((*one.paths, *other.paths)))
     return FoundPath(paths, through=one.through or other.through, kept=one.kept or other.kept or why)
@@ -317,8 +316,7 @@ def listed_definition(server: str, source: ToolSource, said: Mapping[str, Any]) 
 
 
 def _effect(source: ToolSource, name: str, annotations: Any) -> tuple[EffectClass, bool]:
-    """What an operation counts as: what the configuration says, else the hints where they are trusted. A missing hint
-    is the worst."""
+    """What the configuration says of an operation, else the hints where they are trusted; none is the worst."""
     hints = annotations if source.trust_annotations and isinstance(annotations, Mapping) else {}
     reads = hints.get("readOnlyHint") is True
     destructive = not reads and hints.get("destructiveHint") is not False

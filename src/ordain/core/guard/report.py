@@ -1,7 +1,4 @@
-"""What was seen of guarded calls, added up by tool and by agent: who called what without a plan, what rules would open.
-
-Agents choose the names; beyond a bound they are counted together. What was noted is judged by the rules of today.
-"""
+"""What was seen of guarded calls, added up by tool and by agent, and judged by the rules of today."""
 
 from __future__ import annotations
 

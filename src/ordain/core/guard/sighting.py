@@ -1,7 +1,4 @@
-"""A guarded call that somebody was seen to make: what reports are made of.
-
-Sightings are notes for people who tune rules, and no evidence: they are kept beside the ledger, not in its chain.
-"""
+"""A guarded call that somebody was seen to make: a note for people who tune rules, and no evidence."""
 
 from __future__ import annotations
 

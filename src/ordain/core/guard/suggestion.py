@@ -252,7 +252,6 @@ def _key(name: str) -> str:
 
 
 def toml_text(value: str | float | bool) -> str:
-    """A value as TOML has it: as JSON has it, but that whatever nobody sees, or what some take for the end of a line,
-    is written out. An agent said it, and a person reads it."""
+    """A value as JSON has it, with whatever cannot be seen written out: an agent said it, and a person reads it."""
     written = json.dumps(value, ensure_ascii=False)
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in written)

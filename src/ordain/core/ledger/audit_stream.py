@@ -131,8 +131,7 @@ class AuditState:
         return bool(among) and name not in among
 
     def signer(self, by: Principal, key: str | None, signature: Signature | None, said: bytes) -> Approver | str | None:
-        """Who signed what this person said; None where it does not claim that anybody did, or why the signature is not
-        good."""
+        """Who signed what this person said, or why that is not good; None where it does not claim that anybody did."""
         if signature is None and key is None:
             return None
         signer = self.workspace.signed(signature, said, self.verify)

@@ -91,10 +91,7 @@ def _decoder() -> msgspec.json.Decoder[_Body]:
 
 
 def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
-    """The exact bytes to store and hash.
-
-    Raises ValueError for an event that would not read back as itself: what cannot be read must never be recorded.
-    """
+    """The exact bytes to store and hash; raises ValueError for an event that would not read back as itself."""
     body = _Body(stream=stream, seq=seq, at=at, event=event)
     encoded = _encoder.encode(body)
     try:
@@ -136,11 +133,7 @@ def checkpoint(heads: Iterable[bytes], start: Tip = ORIGIN) -> Tip:
 
 
 def verify_everything(entries: Iterable[Entry]) -> Verified:
-    """Every chain and the checkpoint, in one pass over all events in order of arrival.
-
-    A stream that does not fit at one event is looked at further from what is stored there, so that the rest of the
-    ledger is still told apart from it.
-    """
+    """Every chain and the checkpoint, in one pass; each stream is looked at to its end, whatever is wrong in it."""
     tips: dict[str, Tip] = {}
     faults: dict[str, int] = {}
     missing: int | None = None

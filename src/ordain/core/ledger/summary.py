@@ -37,10 +37,7 @@ _state_decoder = cache(lambda: msgspec.json.Decoder(PlanState))
 
 
 def summarise(before: PlanSummary | None, recorded: Recorded) -> PlanSummary | None:
-    """The summary after one more event of a lineage; None for an event of any other stream.
-
-    An event that could not have happened is passed over: the verifier tells of it, and a list must not fail of it.
-    """
+    """The summary after one more event of a lineage; what cannot have happened is passed over."""
     if type(recorded.event) not in _LINEAGE:
         return before
     assert isinstance(recorded.event, LineageEvent)

@@ -55,8 +55,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_value(action: Ask, given: Given, matches: Matches) -> Any:
-    """The value that answers the question; raises Refused, saying what is wrong, where it is none. `matches` looks at
-    the patterns of a schema."""
+    """The value that answers the question; raises Refused where it is none. `matches` looks at patterns of a schema."""
     is_text = given.value is msgspec.UNSET
     value = given.word if is_text else given.value
     if action.choices:

@@ -1,7 +1,4 @@
-"""Which refusals are recorded, and how many: enough to see who tries what, never so many that trying fills the ledger.
-
-One is recorded where somebody who is no person asked for what they may not have; a mistake in a document is only told.
-"""
+"""Which refusals are recorded, and how many: enough to see who tries what, never so many that they fill the ledger."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How often a run may go on by what somebody proposes who is no person, before a person has to decide.
-
-Every try counts from its beginning, failed ones too: so many for a lineage, one for each step and cause, and never the
-same remainder twice.
-"""
+"""How often a run may go on by what somebody proposes who is no person, before a person has to decide."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What a planner needs to know to propose how a run goes on after a step that did not get through.
 
-A pure function of the run: the plan, the step, everything that was tried of it with what was seen, what is done and how
-that is known, what remains, and within which limits. Whoever reads it decides nothing: what comes of it is a proposal.
+What comes of it is a proposal, and decides nothing.
 """
 
 from __future__ import annotations
@@ -103,10 +102,7 @@ def brief(state: RunState, plan_id: PlanId, step_id: StepId, report: RunReport) 
 
 
 # --- Arbiter ---------------------------------------------------------------------------------------------------------
-# The arbiter's text: what a model needs to know to choose who performs a task.
-#
-# A pure function of a plan and, where it has one, its run. Whoever reads it decides nothing: what it chooses becomes
-# the `agent` of a step in a revision of the plan, which a person approves.
+# What a model needs to know to choose who performs a task: its choice becomes the `agent` of a step in a revision.
 
 TAIL_MAX = 2000
 """How many characters of what went wrong last are told."""
@@ -206,8 +202,7 @@ def arbitration(
 
 
 def read_choice(said: str, names: Sequence[str]) -> tuple[str, str] | None:
-    """Whom an answer names, and why: the one line of it that begins with the name of one of these, a colon and a
-    reason. None where no line does, or lines name several."""
+    """Whom an answer names, and why: the one line `NAME: reason` in it; None where there is none, or several."""
     found: dict[str, str] = {}
     for line in said.splitlines():
         name, colon, why = line.partition(":")

@@ -19,8 +19,7 @@ Before = Callable[[str], str | None]
 
 
 def file_diffs(plan: Plan, before: Before) -> dict[str, tuple[str, ...]]:
-    """The diffs of the steps that edit or replace files, by what a run calls the steps. Each is against the file as it
-    is now, whatever earlier steps will have made of it."""
+    """The diffs of the steps that edit or replace files, against the files as they are now."""
     return {name: lines for name, action in _calls(plan, "") if (lines := _diff(action, before))}
 
 

@@ -1,7 +1,4 @@
-"""What is told of a run while it goes on: its events as they are recorded, and output, which is recorded nowhere.
-
-No chain holds the output, and nothing is decided by it.
-"""
+"""What is told of a run while it goes on: its recorded events, and output, which no chain holds."""
 
 from __future__ import annotations
 

@@ -471,8 +471,7 @@ def _gathered(state: RunState, step_id: StepId) -> str:
 
 
 def by_word(state: RunState, step_id: StepId) -> str | None:
-    """By whose word alone a step passed, and which; None where it did not, where something was seen, or where a word
-    was what it asked for."""
+    """By whose word alone a step passed; None where something was seen, or where a word was what it asked for."""
     record, step = state.steps[step_id], state.step(step_id)
     seen = record.evidence is not None and record.evidence.verdict == "held"
     if isinstance(step.action, Task) and contract_of(step) is None:

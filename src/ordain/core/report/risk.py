@@ -1,7 +1,4 @@
-"""What an approver should look at first in a plan: kinds of risk, worst first, each with its count and first places.
-
-`PLAN_RISKS` declares the kinds once; text, JSON and docs are derived from it. `core.report.risk_search` finds them.
-"""
+"""What an approver should look at first in a plan; text, JSON and docs are derived from the kinds declared here."""
 
 from __future__ import annotations
 

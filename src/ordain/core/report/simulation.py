@@ -1,7 +1,6 @@
 """What a run of a plan would be like: who waits for whom, what is decided only then, what holds already, how long.
 
-Pure: what was found out by looking (contracts that hold, how long steps took before) is passed in, and nothing is
-claimed about what nobody looked at.
+What was found out by looking is passed in, and nothing is claimed about what nobody looked at.
 """
 
 from __future__ import annotations
@@ -162,8 +161,7 @@ def _median(durations: Sequence[int]) -> int | None:
 
 
 def _expected(steps: Sequence[SimulatedStep], layers: Sequence[Sequence[StepId]], concurrency: int) -> int | None:
-    """How long steps of these durations take, as many at once as may be, in the plan's order where there is a
-    choice; None where some step never begins."""
+    """How long steps of these durations take, as many at once as may be; None where some step never begins."""
     if sum(map(len, layers)) < len(steps):
         return None
     ready_at: dict[StepId, int] = {}

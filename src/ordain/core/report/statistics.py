@@ -165,8 +165,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contracts(msgspec.Struct, frozen=True, kw_only=True):
-    """One step's contract that did not hold and then did, in the same run: the work was done after all, or the contract
-    cannot make up its mind."""
+    """A contract that did not hold and then did, in the same run: it may not be able to make up its mind."""
 
     plan: str
     step: StepId

@@ -1,7 +1,6 @@
 """Counting plans and runs, one event after the other: what is held is what was counted, never the events.
 
-What an event means is asked of `apply` and `apply_lineage`, so that an event that is not counted here is still
-followed. Time that a clock took back is no time.
+What an event means is asked of `apply` and `apply_lineage`. Time that a clock took back is no time.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ from ordain.core.run.step_event import (
 )
 
 # --- Program name ----------------------------------------------------------------------------------------------------
-# By which name the work of a step is counted, and which program was missing where one was. It is taken from what is
-# plainly written, without parsing: a label, never a reason for anything.
+# What the work of a step is counted as, from what is plainly written: a label, never a reason for anything.
 
 COULD_NOT_RUN = (126, 127)
 """What a shell exits with where a program cannot be run, or is not there."""
@@ -92,8 +90,7 @@ _NOT_FOUND = re.compile(
 
 
 def kind_of(action: Action) -> str:
-    """What an action counts as: the first program of a command, `shell` where that is not plainly written, the tool of
-    a call, the kind of any other."""
+    """What an action counts as: the first program of a command, else `shell`; the tool of a call; its own kind."""
     command, program = command_of(action), program_of(action)
     if command is not None:
         found = _FIRST_WORD.match(command.command)
@@ -276,8 +273,7 @@ class PlanTally:
 
     @property
     def name(self) -> str:
-        """What its steps are counted under: a document that is prepared again begins a new lineage, but is the same
-        work."""
+        """What its steps are counted under: a document that is prepared again is the same work."""
         return self.state.document or self.state.title
 
     def fold(self, event: LineageEvent, at: Instant) -> None:
@@ -433,8 +429,7 @@ class RunTally:
                 return False
 
     def _pass_over(self, gap: int, *, about_budget: bool = False) -> None:
-        """Let time pass that counts for no step, but for those that wait for a person; a budget can have been asked
-        about, which is no step."""
+        """Let time pass that counts for no step, but for those that wait for a person; budgets may, and are no step."""
         for step_id, span in self._spans.items():
             if span.part is Part.PERSON:
                 self._step(step_id)[Part.PERSON] += gap

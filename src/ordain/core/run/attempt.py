@@ -37,8 +37,7 @@ _LEADS_TO = {
 
 
 def leads_to(kind: str, choice: str, *, checked: bool) -> StepState | None:
-    """Where one of our own words takes the step that was asked about; None where it is no answer to such a question.
-    Even a person's word does not stand in for a contract that can be run: `checked` says that there is one."""
+    """Where one of our own words takes a step; no word stands in for a contract that can be run (`checked`)."""
     if choice == ABORT:
         return StepState.FAILED
     if checked and (kind, choice) == ("doubt", "happened"):

@@ -69,8 +69,7 @@ def _need(state: RunState, step_id: StepId, own: Account | None, what: str, now:
 
 
 def _claims(state: RunState, owner: StepId, what: str, now: Instant, besides: set[StepId | None]) -> list[int]:
-    """What the steps at work may still spend from an account. A step inside of another one that has a limit itself
-    spends what that one has reserved."""
+    """What the steps at work may still spend from an account; one inside of another spends what that has reserved."""
     found = []
     for step_id in (*state.active, *state.waiting, *state.gathering):
         account = state.accounts.get(step_id)
@@ -109,8 +108,7 @@ def _reached(
 
 
 def _timed(state: RunState) -> Iterator[tuple[StepId, Account, Instant]]:
-    """The accounts whose time is running, with the instant at which it is over. A step that has no steps of its own is
-    ended by its timeout instead."""
+    """The accounts whose time is running, and when it is over; a step without steps of its own has its timeout."""
     for owner in (RUN, *state.gathering):
         account = state.accounts.get(owner)
         if account is not None and (ends := account.ends_at()) is not None and owner not in state.reached:
@@ -140,8 +138,7 @@ def time_left_ms(state: RunState, step_id: StepId, now: Instant) -> int | None:
 
 
 def tokens_left(state: RunState, step_id: StepId, now: Instant) -> int | None:
-    """How many tokens an attempt that has begun may still use by every budget that pays for it, but for what others at
-    work have reserved; None where nothing limits them."""
+    """How many tokens an attempt may still use by every budget that pays for it, but for what others have reserved."""
     left, below = [], None
     for owner in state.payers(step_id):
         account = state.accounts[owner]
@@ -165,8 +162,7 @@ def left(state: RunState, owner: StepId) -> list[StepId]:
 
 
 def expected(state: RunState, owner: StepId, before: Mapping[str, Sequence[Outcome]]) -> Expected:
-    """What is left to do will probably need: `before` says, by the digest of an action, how it went when it went
-    well."""
+    """What is left to do will probably need; `before` says by the digest of an action how it went well."""
     steps = left(state, owner)
     known = [outcomes for step_id in steps if (outcomes := before.get(action_digest(state.step(step_id).action)))]
     tokens = [amounts for outcomes in known if (amounts := _reported(outcomes, "tokens"))]

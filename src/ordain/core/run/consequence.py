@@ -70,8 +70,7 @@ def _follows(last: LastPolicy) -> Consequence:
 
 
 def _without_fallback(state: RunState, step_id: StepId) -> LastPolicy:
-    """What follows for a step that its fallback did not help, or could not: what its policy says then, else its
-    plan's."""
+    """What follows for a step that its fallback did not help: what its policy says then, else its plan's."""
     last, general = last_policy(state, step_id), _general(state, step_id)
     if isinstance(last, Fallback) and last.then is not None:
         return last.then

@@ -87,8 +87,7 @@ class StopLifted(Fact, frozen=True, tag="stop_lifted"):
 
 
 class PlanOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One planning that ended with a plan. What it counts, the planner's own side reports or we counted; nothing of it
-    is evidence."""
+    """One planning that ended with a plan, as the planner's own side reports or we counted. No evidence."""
 
     planner: str
     """The model or agent that wrote the plan."""
@@ -319,8 +318,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BudgetReached(Fact, frozen=True, tag="budget_reached"):
-    """Going on would take more than a budget allows. What is under way comes to its end; nothing more that would be
-    paid from it begins until a person has decided."""
+    """Going on would take more than a budget allows: what it pays for does not begin until a person has decided."""
 
     step: StepId
     """What the question is about: `.budget`, or `.budget/STEP` for that of a step or of the plan nested in it."""

@@ -102,8 +102,7 @@ def nested_members(around: Step, plan: Plan) -> Made:
 def fallback_members(
     step_id: StepId, fallbacks: Iterable[Step], names: Sequence[StepId], outside: Callable[[StepId], StepId]
 ) -> Made:
-    """The fallback steps that a failure policy names, one after the other, each after those that it needs. `outside`
-    finds the step that a name means which is no fallback."""
+    """The fallback steps that a policy names, each after those it needs; `outside` finds a step that is no fallback."""
     known = {step.id: step for step in fallbacks}
     inner = {name: StepId(f"{step_id}+{name}") for name in known}
     made: dict[StepId, tuple[Step, tuple[StepId, ...]]] = {}

@@ -1,7 +1,4 @@
-"""A run that goes on with another one, as a rerun or a successor: what is kept of that one, and what it has spent.
-
-What passed before is looked at when its turn comes; as soon as a step begins, nothing is kept that comes after it.
-"""
+"""A run that goes on with another one, as a rerun or a successor: what is kept of that one, and what it has spent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a step gave, as a value that other steps can refer to.
-
-A tool gives a value or a text; a command what it wrote to its standard output, without the line ends at its end.
-"""
+"""What a step gave, as a value that other steps can refer to."""
 
 from __future__ import annotations
 

@@ -296,8 +296,7 @@ class RunState:
     # --- Budgets -------------------------------------------------------------------------------------------------
 
     def payers(self, step_id: StepId) -> Iterable[StepId]:
-        """Whose accounts a step spends from: its own, those of the steps that it belongs to, the run's. Fallback steps
-        are not paid by the step that failed."""
+        """Whose accounts a step spends from; fallback steps are not paid by the step that failed."""
         if len(self.accounts) > 1:
             name: StepId | None = step_id
             own = True
@@ -580,8 +579,7 @@ class RunState:
 
 
 def _anew(record: StepRecord, state: StepState = PENDING) -> StepRecord:
-    """The record of a step that belongs to another one and begins anew: its attempts are still counted and told, and
-    the questions that were asked about it."""
+    """The record of a member that begins anew: its attempts and questions are still counted and told."""
     tries = with_try(record.tries, record.last_try()) if record.started_at is not None else record.tries
     return StepRecord(
         state=state,

@@ -360,14 +360,12 @@ def _untouched(state: RunState, step_id: StepId, evidence: Evidence) -> Evidence
 
 
 def wants_proof(state: RunState, step_id: StepId) -> bool:
-    """Whether the contract must be seen broken before the effect. Once is enough: a later attempt may find what an
-    earlier one has done."""
+    """Whether the contract must be seen broken before the effect; once is enough, whatever an earlier attempt did."""
     return state.step(step_id).proof is not None and not state.steps[step_id].seen_broken
 
 
 def not_begun(seen: Evidence, duration_ms: int) -> Outcome | None:
-    """The outcome of an attempt that wanted proof and did not get it, so that its effect was not begun; None where the
-    contract is broken, as it should be."""
+    """The outcome of an attempt that wanted proof and did not get it; None where the contract is broken."""
     match seen.verdict:
         case Verdict.BROKEN:
             return None

@@ -98,8 +98,7 @@ def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
 
 
 def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
-    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow, and then
-    nothing has changed."""
+    """Fold one event into the state and return it; IllegalTransition says that nothing has changed."""
     if state.finished:
         raise IllegalTransition(f"{type(event).__name__} after the run finished")
     if type(event) in _OF_A_STEP:  # nearly all are: asked once, and not by comparing with each kind in turn
@@ -363,8 +362,7 @@ def _checked(record: StepRecord) -> None:
 
 
 def _again(state: RunState, step_id: StepId, to: StepState) -> None:
-    """Take a step where a doubt or a question about it was settled to; nothing begins again that is part of something
-    which was ended meanwhile."""
+    """Take a step where a doubt or a question was settled to, unless what it is part of was ended meanwhile."""
     state.move(step_id, to)
     if to in (PENDING, ESCALATED) and step_id in state.members and state.aborting(step_id) is not None:
         state.move(step_id, CANCELLED)

@@ -322,8 +322,7 @@ class ContractInconclusive(StepFact, frozen=True, tag="contract_inconclusive"):
 
 
 class FallbackEnded(StepFact, frozen=True, tag="fallback_ended"):
-    """The fallback steps of a step have come to their end; its contract is tried again where it has one, and where not
-    nothing can say that it is done."""
+    """The fallback steps of a step have ended; its contract is tried again where it has one."""
 
     reason: str
     to: StepState

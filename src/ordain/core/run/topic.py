@@ -1,7 +1,4 @@
-"""Topics: notes under a name, left by people, programs and steps for the agents that read them.
-
-Anybody may post: it permits nothing and decides nothing, is redacted and bounded, and cannot fill the ledger.
-"""
+"""Topics: notes under a name, left by people, programs and steps for agents to read. They permit and decide nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which moves a step may make: the table of transitions, and what refuses an event that does not fit the state.
-
-Nothing here changes the state. What is refused raises IllegalTransition.
-"""
+"""Which moves a step may make: the table, and what refuses an event that does not fit with IllegalTransition."""
 
 from __future__ import annotations
 
@@ -171,8 +168,7 @@ def refuse_answer(state: RunState, event: DecisionGiven) -> None:
 
 
 def after_check(state: RunState, step_id: StepId, verdict: Verdict, *, final: bool, read_only: bool) -> StepState:
-    """Where the answer of a check takes a step in doubt. It stays there, for a person, wherever that answer could have
-    changed what it is about, or is no more than "not yet"."""
+    """Where the answer of a check takes a step in doubt: nowhere, unless that answer can be relied on."""
     checked = check_of(state.step(step_id))
     if not read_only or state.steps[step_id].tampered:
         return IN_DOUBT

@@ -1,7 +1,4 @@
-"""What passes through the door of a step: the tools that its agent is offered, and the answers to its calls.
-
-Each has a short and plain name for MCP; only those that are offered have one, and no other can be called.
-"""
+"""What passes through the door of a step: the tools that its agent is offered, and the answers to its calls."""
 
 from __future__ import annotations
 

@@ -59,8 +59,7 @@ class Concern(msgspec.Struct, frozen=True, kw_only=True):
 def concerns(
     old: Plan, new: Plan, tools: Mapping[str, ToolDefinition], settings: Settings = DEFAULTS
 ) -> tuple[Concern, ...]:
-    """Everything that may let the new plan do more, check less or ask less than the old one; the most dangerous
-    first."""
+    """Everything that may let the new plan do more, check less or ask less; the most dangerous first."""
     found = _PlanComparison(old, new, tools, settings).judged((old,), (new,))
     return tuple(sorted(found, key=lambda concern: _RANK[concern.kind]))
 

@@ -107,8 +107,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Since(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since the plan that a person approved, or rejected, last from the same document; the most dangerous
-    first."""
+    """What changed since the plan that a person approved, or rejected, last from the same document."""
 
     plan_id: PlanId
     approved_at: Instant | None = None

@@ -125,8 +125,7 @@ def _kept(found: Mapping[int, int]) -> set[int]:
 
 
 def work_of(plan: Plan, scripts: Mapping[str, Script]) -> frozenset[Any]:
-    """What a plan does, each thing once: its simple commands, however they are quoted, joined and started, and its
-    other actions. What only prints counts where there is nothing else."""
+    """What a plan does, each thing once, however it is quoted or started; what only prints counts where it is all."""
     found = {one for step in all_steps(plan) for one in _deeds(step, scripts)}
     return frozenset({one for one, idle in found if not idle} or {one for one, _ in found})
 
