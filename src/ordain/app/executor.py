@@ -13,6 +13,7 @@ from ordain.app.authority import RunAuthority, taken_over
 from ordain.app.bound_file import bound_files
 from ordain.app.gate import Gate
 from ordain.app.succession import former_steps
+from ordain.core.lineage.lineage import Permission
 from ordain.core.plan.value import RunId
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.run.event import RunCancelled
@@ -79,16 +80,17 @@ def open_run(
     state: RunState,
     head: str,
     heard: int,
+    permission: Permission | None,
     *,
     sealed: SealedEnvironment | None,
     judged_at: int | None,
 ) -> RunContext:
-    """What a run is carried out with, as it was started and as things stand now. `judged_at` is how long the
-    workspace's stream was when policy was asked about the whole plan; None where an earlier executor did that."""
+    """What a run is carried out with, as it was started and as things stand now. `permission` is what it began on,
+    `judged_at` how long the workspace's stream was when policy was asked about the whole plan; None where an earlier
+    executor did that."""
     held, records = here.held(), here.records
     before = state.rerun_of or state.continues
     former = records.run(before)[0] if before is not None else None
-    _, permission = records.start_of(state.run_id, state.lineage)
     approval = permission.approval if permission is not None else None
     ports = replace(here.ports, shell=here.shell_for(state.limits_in_force))
     if sealed is not None:

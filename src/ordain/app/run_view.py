@@ -10,6 +10,7 @@ from typing import NoReturn
 from ordain.app.gate import Gate
 from ordain.app.plans import PlanVerbs
 from ordain.core.approval.approval import Principal
+from ordain.core.lineage.lineage import Permission
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
@@ -245,16 +246,11 @@ class RunView:
 
     def run_notices(self, run_id: RunId) -> tuple[Problem, ...]:
         """What somebody who goes on with a run should know."""
-        if self._sealed(self._records.run(run_id)[0]) is not None:
+        state = self._records.run(run_id)[0]
+        if sealed_of(state, self._records.start_of(run_id, state.lineage)[1]) is not None:
             return ()
         detail = f"{run_id} was begun by an older version, so its steps get the variables that you have now."
         return (Problem(code="W_RUN_UNSEALED", detail=detail),)
-
-    def _sealed(self, state: RunState) -> SealedEnvironment | None:
-        """What a run gets of the environment: what its approval sealed, or else its preparation. None for one that an
-        older version began."""
-        _, permission = self._records.start_of(state.run_id, state.lineage)
-        return permission.approval.base.environment if permission is not None else state.environment
 
     def _stalled_after_ms(self) -> int:
         try:
@@ -270,3 +266,9 @@ def _why_no_output(record: StepRecord) -> str:
     if record.state in _UNDER_WAY:
         return "has not ended"
     return "has not begun" if record.attempts == 0 else "has no end that anybody saw"
+
+
+def sealed_of(state: RunState, given: Permission | None) -> SealedEnvironment | None:
+    """What a run gets of the environment: what the approval that permitted it sealed, or else its preparation. None for
+    one that an older version began."""
+    return given.approval.base.environment if given is not None else state.environment

@@ -15,10 +15,10 @@ from ordain.app.plans import PlanVerbs
 from ordain.app.readiness import refuse_broken, refuse_unprotectable
 from ordain.app.refusals import Refusals
 from ordain.app.run_end import RunEnds, refuse_if_ended
-from ordain.app.run_view import RunView
+from ordain.app.run_view import RunView, sealed_of
 from ordain.app.succession import GoingOn, going_on, opened_after, refuse_unready, replacing, unasked_or_why
 from ordain.core.approval.approval import Approval, Principal
-from ordain.core.lineage.lineage import PlanState
+from ordain.core.lineage.lineage import Permission, PlanState
 from ordain.core.plan.action import lock_taken
 from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
@@ -205,7 +205,8 @@ class RunVerbs(RunView):
         opened, _, head = self._records.run(run_id)
         if opened.epoch or opened.finished:
             raise taken_over(run_id)
-        return await self._carry_out(opened, head, heard, observers, judged_at)
+        given = self._records.start_of(run_id, opened.lineage)[1]
+        return await self._carry_out(opened, head, heard, given, observers, judged_at)
 
     @asynccontextmanager
     async def _at_work(
@@ -409,16 +410,17 @@ class RunVerbs(RunView):
         run_id = self.find_run(ref)
         state, _, head = self._records.run(run_id)
         refuse_if_ended(state)
+        started = self._records.start_of(run_id, state.lineage)  # once: of a long plan, that is megabytes
         heard, before = self._here.ledger.size(state.lineage), state.size
         # What is recorded from here on is asked of us, although it is not ours yet.
         holder = self._here.ports.lock.holder(run_id)
         if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
-            await self._refuse_to_go_on(state)  # before anybody is killed for it
+            await self._refuse_to_go_on(state, *started)  # before anybody is killed for it
             self._ends.end_executor(run_id, holder)
         elif holder is not None:
             with self._here.ports.lock.claim(run_id):  # refused at once, for it would be waited for its own place
                 pass
-        async with self._at_work(run_id, state.plan, self._sealed(state), waiting):
+        async with self._at_work(run_id, state.plan, sealed_of(state, started[1]), waiting):
             head = self._records.catch_up(state, head)
             refuse_if_ended(state)
             if state.paused_by is not None and state.size > before:
@@ -428,10 +430,10 @@ class RunVerbs(RunView):
                 # Whoever carried it out died before it could do what it was asked.
                 await self._ends.end_run(run_id, asked.by, asked.reason, asked.to)
                 return self.report(run_id)
-            await self._refuse_to_go_on(state)
-            return await self._carry_out(state, head, heard, observers, verify_only=verify_only)
+            await self._refuse_to_go_on(state, *started)
+            return await self._carry_out(state, head, heard, started[1], observers, verify_only=verify_only)
 
-    async def _refuse_to_go_on(self, state: RunState) -> None:
+    async def _refuse_to_go_on(self, state: RunState, approval_id: str | None, given: Permission | None) -> None:
         run_id = state.run_id
         if state.workspace_identity != await self._here.identity():
             raise refuse(
@@ -457,8 +459,8 @@ class RunVerbs(RunView):
                     f"{run_id} has tasks for `{name}`, which this program does not have as it was when the run began.",
                     f"Go on with it in the program that registers {agent.python}.",
                 )
-        await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
-        sealed = self._sealed(state)
+        await self._gate.refuse_unsigned_run(state, approval_id, given)
+        sealed = sealed_of(state, given)
         if sealed is not None and (changed := self._here.misfits(sealed)):
             raise refuse(
                 "E_RUN_ENVIRONMENT",
@@ -488,6 +490,7 @@ class RunVerbs(RunView):
         state: RunState,
         head: str,
         heard: int,
+        given: Permission | None,
         observers: Sequence[Observer],
         judged_at: int | None = None,
         *,
@@ -496,7 +499,9 @@ class RunVerbs(RunView):
         from ordain.app.executor import Executor, open_run  # only a run needs the loop and all it imports
 
         run_id = state.run_id
-        run = open_run(self._here, self._gate, state, head, heard, sealed=self._sealed(state), judged_at=judged_at)
+        run = open_run(
+            self._here, self._gate, state, head, heard, given, sealed=sealed_of(state, given), judged_at=judged_at
+        )
         executor = Executor(self._here, run, observers)
         self._end_leftovers(state)
         self._stop, self.carries_out = executor.stop, run_id

@@ -173,7 +173,8 @@ class Surroundings(Equipment):
     def asked_tools(self, plan: Plan, sealed: SealedEnvironment | None) -> AbstractContextManager[None]:
         """Ask the sources of a plan's tools once, as its run will start them; what they say counts until the end."""
         settings = self.snapshot.settings
-        wanted = {name: settings.sources[name] for name in called(plan) if name in settings.sources}
+        names = called(plan) if settings.sources else ()
+        wanted = {name: settings.sources[name] for name in names if name in settings.sources}
         given = self.restored(sealed) if sealed is not None else None
         return self.ports.sources.asked(wanted, self.secret(settings), given)
 
