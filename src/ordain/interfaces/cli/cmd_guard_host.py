@@ -38,7 +38,6 @@ from ordain.interfaces.hook.settings import with_hook, with_server, without_hook
 from ordain.interfaces.view.result import HookResult
 
 SERVER = "ordain"
-"""What our server is called in the settings of a host."""
 Place = Literal["user", "project", "managed"]
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ordain.__main__ import main; main()"
 """Starts the very code that this process runs, wherever the host stands and whatever its environment says."""
@@ -219,7 +218,6 @@ def _ordain(*words: str) -> list[str]:
 # --- What a person is told -------------------------------------------------------------------------------------------
 
 _BLOCKING_SINCE = (2, 1, 295)
-"""The version of Claude Code from which a hook that fails refuses the call."""
 _WORTH: Mapping[Place, str] = {
     "user": "A hook of a user is help for honest agents and no boundary: a project's settings can switch it off, "
     "and so can an agent that may write the user's files.",

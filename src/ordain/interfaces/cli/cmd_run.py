@@ -35,7 +35,6 @@ from ordain.interfaces.view.report import PreparedResult, StatusResult, log_resu
 from ordain.interfaces.view.run import instant, run_lines, status_lines
 
 _ENDED_SHOWN = 5
-"""How many of the newest plans `status` shows although they have ended."""
 
 
 @command()

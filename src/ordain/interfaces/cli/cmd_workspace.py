@@ -197,7 +197,6 @@ def skill(session: Session, output: str | None) -> int:
 
 
 NEWEST = 20
-"""How many messages are shown unless more are asked for."""
 
 
 @command()

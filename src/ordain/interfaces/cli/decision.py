@@ -80,7 +80,9 @@ def decide(
 
 def _typed(session: Session, question: Question) -> str:
     """What a person types, a word or the number of a choice; empty where they leave it open."""
-    numbers = _numbered(question)
+    numbers: dict[str, Choice] = {}
+    if not question.takes and not any(choice.word.isdigit() for choice in question.choices):  # no number is an answer
+        numbers = {str(number): choice for number, choice in enumerate(question.choices, start=1)}
     for number, choice in enumerate(question.choices, start=1):
         session.say(choice_lines(choice, number if numbers else None, session.width, session.style))
     words = ", ".join(visible(choice.word) for choice in question.choices)
@@ -95,13 +97,6 @@ def _typed(session: Session, question: Question) -> str:
         return chosen.word
     session.say([f"`{chosen.word}` was not typed, so nothing is recorded."])
     return ""
-
-
-def _numbered(question: Question) -> dict[str, Choice]:
-    """The choices by their numbers; none where a number could itself be an answer."""
-    if question.takes or any(choice.word.isdigit() for choice in question.choices):
-        return {}
-    return {str(number): choice for number, choice in enumerate(question.choices, start=1)}
 
 
 def _said(session: Session, question: Question, word: str) -> str:

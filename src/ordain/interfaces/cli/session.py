@@ -252,7 +252,6 @@ class Session(Terminal):
 
 
 _NAMED_MAX = 5
-"""So many plans are named where one must be chosen."""
 
 
 def _the_one(verb: str, named: Sequence[tuple[str, str]]) -> str:

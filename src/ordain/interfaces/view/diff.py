@@ -35,7 +35,6 @@ from ordain.interfaces.view.text import visible
 
 _WIDTH = 100
 _AROUND = 3
-"""Lines that are the same and shown around those that are not."""
 _SINCE_LINES_MAX = 30
 """More lines of what changed stand in `ordain diff` only; the plan itself is shown whole all the same."""
 _CHANGE_LINES_MAX = 100

@@ -20,7 +20,6 @@ _LOGGED = (
     *("approval_id", "plan_id", "run_id", "step", "attempt", "to", "status", "choice", "name", "key", "feedback"),
     *("reason", "verb", "code", "subject", "tool", "args"),
 )
-"""The fields of an event that a line of the log shows."""
 
 
 class Weight(Enum):
@@ -42,62 +41,59 @@ class Change(NamedTuple):
 def change_of(recorded: Recorded, style: Style) -> Change | None:
     """The line about an event; None for those that say nothing to a person."""
     event = recorded.event
+    fine, wrong, again, asks = style.good("✓"), style.bad("✗"), style.warn("↻"), style.warn("?")
     match event:
         case RunPaused():
             return _notable(f"{style.warn('‖')} paused by {visible(event.by.name)}{_why(event.reason)}")
         case RunCancelled():
-            return _notable(f"{style.bad('✗')} {event.status}, by {visible(event.by.name)}{_why(event.reason)}")
+            return _notable(f"{wrong} {event.status}, by {visible(event.by.name)}{_why(event.reason)}")
         case step_event.StepKept():
             how = "contract holds" if event.evidence is not None else "not looked at again"
-            return _settled(f"{style.good('✓')} {event.step}: kept from the run before, {how}")
+            return _settled(f"{fine} {event.step}: kept from the run before, {how}")
         case step_event.StepNotKept():
             seen = f"contract {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
-            return _notable(f"{style.warn('↻')} {event.step}: {seen}; it is run again")
+            return _notable(f"{again} {event.step}: {seen}; it is run again")
         case step_event.ConditionFalse():
             return _settled(f"{style.dim('–')} {event.step}: skipped, its condition is false")
         case step_event.PreconditionBroken():
-            return _notable(
-                f"{style.bad('✗')} {event.step}: not started: {visible(event.detail)}{_then(recorded, event)}"
-            )
+            return _notable(f"{wrong} {event.step}: not started: {visible(event.detail)}{_then(recorded, event)}")
         case step_event.StepApprovalAsked():
-            return _notable(f"{style.warn('?')} {event.step}: may it be done? {visible(event.reason)}")
+            return _notable(f"{asks} {event.step}: may it be done? {visible(event.reason)}")
         case BudgetReached():
             limit = amount_said(event.what, event.limit)
-            return _notable(
-                f"{style.warn('?')} {event.step}: {limit} is the limit; nothing more that it pays for begins"
-            )
+            return _notable(f"{asks} {event.step}: {limit} is the limit; nothing more that it pays for begins")
         case step_event.StepUnfolded():
             what = "items" if event.kind is step_event.GroupKind.ITEMS else "steps of its plan"
             return Change(f"▸ {event.step}: {event.count:,} {what}", Weight.PASSING)
         case step_event.FallbackEnded():
-            return _notable(f"{style.warn('↻')} {event.step}: {visible(event.reason)} → {event.to.value}")
+            return _notable(f"{again} {event.step}: {visible(event.reason)} → {event.to.value}")
         case step_event.DecisionGiven():
             return _notable(f"{style.warn('◆')} {event.step}: {visible(event.by.name)} said {_said(event)}")
         case step_event.AttemptStarted():
-            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             by = f", by {visible(event.agent)}: {event.why}" if event.agent else ""
-            return Change(f"▸ {event.step}{again}{by}", Weight.PASSING)
+            return Change(f"▸ {event.step}{attempt}{by}", Weight.PASSING)
         case step_event.WorkOffered(item=item) if item.arbiter:
             return Change(f"▸ {event.step}: {visible(item.agent)}, because {visible(item.why)}", Weight.PASSING)
         case step_event.AttemptWaiting():
             return Change(f"◌ {event.step}: waits for {visible(event.reason)}", Weight.PASSING)
         case step_event.AttemptEnded() if event.outcome.error is not None:
-            return _notable(f"{style.bad('✗')} {event.step}: {visible(event.outcome.detail)}{_then(recorded, event)}")
+            return _notable(f"{wrong} {event.step}: {visible(event.outcome.detail)}{_then(recorded, event)}")
         case step_event.AttemptEnded() if event.to.value == "passed":
-            return _settled(f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})")
+            return _settled(f"{fine} {event.step} ({render.duration(event.outcome.duration_ms)})")
         case step_event.ContractHeld():
-            return _settled(f"{style.good('✓')} {event.step}: {_check(event.evidence)} held")
+            return _settled(f"{fine} {event.step}: {_check(event.evidence)} held")
         case step_event.ContractBroken() | step_event.ContractInconclusive():
             verdict = f"{_check(event.evidence)} {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
-            return _notable(f"{style.bad('✗')} {event.step}: {verdict}{_then(recorded, event)}")
+            return _notable(f"{wrong} {event.step}: {verdict}{_then(recorded, event)}")
         case ProtectedChanged():
             return _notable(f"{style.warn('!')} protected: {visible(', '.join(event.files))}; put back")
         case step_event.DoubtFound() if event.settle.value == "person":
-            return _notable(f"{style.warn('?')} {event.step} is in doubt: {event.reason}")
+            return _notable(f"{asks} {event.step} is in doubt: {event.reason}")
         case step_event.DoubtChecked() if event.to.value == "in_doubt":
-            return _notable(f"{style.warn('?')} {event.step} is in doubt: {visible(event.reason)}")
+            return _notable(f"{asks} {event.step} is in doubt: {visible(event.reason)}")
         case step_event.DoubtSettled() | step_event.DoubtChecked():
-            return _notable(f"{style.warn('↻')} {event.step}: {event.reason}")
+            return _notable(f"{again} {event.step}: {event.reason}")
         case _:
             return None
 

@@ -21,11 +21,9 @@ from ordain.interfaces.view.text import cells, visible
 HEIGHT_MAX = 30
 """However high the terminal is: what stays above is of interest too."""
 TAIL_LINES = 2
-"""How many lines of a step's output are shown under it."""
 WAITING_LINES = 6
 BAR_CELLS = 24
 BAR_COLUMNS = 72
-"""How wide a region must be for a bar."""
 
 BOLD, DIM, GOOD, BAD, WARN, BUSY = "1", "2", "32", "31", "33", "36"
 

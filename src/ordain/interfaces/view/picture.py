@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 
 import msgspec
@@ -212,17 +213,12 @@ def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
 
 def wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Sequence[StepId]]]:
     """The waves by their first and last number; those of one step each that follow each other are one row."""
-    alone: list[StepId] = []
-    for number, wave in enumerate(found, start=1):
-        if len(wave) == 1:
-            alone.append(wave[0])
+    for alone, group in groupby(enumerate(found, start=1), key=lambda wave: len(wave[1]) == 1):
+        if not alone:
+            yield from ((number, number, steps) for number, steps in group)
             continue
-        if alone:
-            yield number - len(alone), number - 1, alone
-            alone = []
-        yield number, number, wave
-    if alone:
-        yield len(found) - len(alone) + 1, len(found), alone
+        numbers, waves_of_one = zip(*group, strict=True)
+        yield numbers[0], numbers[-1], [step for (step,) in waves_of_one]
 
 
 def step_names(steps: Sequence[StepId], room: int) -> str:

@@ -18,7 +18,6 @@ from ordain.planner.outcome import Planned
 from ordain.ports.model import RequestFailed, TextCame
 
 NAMED_MAX = 10
-"""How many steps are named in a line."""
 PlannedStatus = Literal["proposed", "asked", "gave_up", "unfinished", "no_plan"]
 
 

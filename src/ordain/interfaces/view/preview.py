@@ -47,7 +47,6 @@ _VERBS = {
     "write": "writes",
     "read": "reads",
 }
-"""Kinds of effects that are told by their targets alone."""
 TIER_WORDS = {
     0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)",
     1: "tier 1, sandboxed: commands and contracts reach no more than is said here; you yourself are not (SECURITY.md)",
@@ -57,7 +56,6 @@ _REACH = {
     0: "with your full permissions and network access",
     1: "in a sandbox: this workspace, the system's programs, no network unless it is named below",
 }
-"""What a command can do, by trust tier."""
 _PLAN_SHOWN = frozenset(
     [
         "plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "protect",

@@ -91,7 +91,6 @@ def _named(names: Sequence[str]) -> str:
 
 _WORDS = {KnownAnswer.FAIL: "FAIL", KnownAnswer.PASS: "PASS", KnownAnswer.UNKNOWN: "not known yet"}
 _SHOWN_MAX = 3
-"""How many places of each are named."""
 
 
 def known_lines(known: Foreknown, steps: Sequence[StepId], style: Style) -> Iterator[str]:

@@ -119,12 +119,7 @@ def _cut(place: RiskPlace, room: int) -> tuple[str, str, str]:
 
 def _end(text: str, room: int) -> str:
     """The end of a text, with a mark where something before it is left out."""
-    if cells(text) <= room:
-        return text
-    kept = text
-    while kept and cells(kept) > max(room - 1, 0):
-        kept = kept[1:]
-    return f"…{kept}" if room > 0 else ""
+    return fitted(text[::-1], room)[::-1] if room > 0 else ""
 
 
 def place_words(place: RiskPlace, *, whole: bool = False) -> str:
