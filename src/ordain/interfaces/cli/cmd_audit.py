@@ -18,7 +18,7 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.output_file import write_whole
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, duration_option, is_there, is_utf8
-from ordain.interfaces.view.audit import RebuiltResult, audit_lines, audit_result, copied_result
+from ordain.interfaces.view.audit import CopiedResult, RebuiltResult, audit_lines, audit_result
 from ordain.interfaces.view.statistics import statistics_lines
 from ordain.interfaces.view.text import visible
 from ordain.records.records import names_run
@@ -131,9 +131,10 @@ def backup(session: Session, file: str) -> int:
 def _copied(
     session: Session, how: str, file: str, tip: Tip, *, outputs: bool = False, notices: Sequence[Problem] = ()
 ) -> int:
-    result = copied_result(file, tip, outputs=outputs)
-    lines = [f"{tip.size} events {how} to {visible(file)}. Checkpoint:", f"  {result.checkpoint}"]
-    following = [f"ordain audit verify --checkpoint {result.checkpoint}"]
+    checkpoint = f"{tip.size}:{tip.head.hex()}"
+    result = CopiedResult(written=file, events=tip.size, checkpoint=checkpoint, outputs_left_out=not outputs)
+    lines = [f"{tip.size} events {how} to {visible(file)}. Checkpoint:", f"  {checkpoint}"]
+    following = [f"ordain audit verify --checkpoint {checkpoint}"]
     return session.show(result, lines, notices=notices, next_=following)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.compose import namespace_of
-from ordain.core.report.template import NewDocument, TemplateLine, TemplateList, TemplateParameter
+from ordain.core.report.template import NewDocument, TemplateList, TemplateParameter
 from ordain.core.text.problem import Place, Problem, Refused, Severity, refuse
 from ordain.documents.document import Notation
 from ordain.documents.format import changed_lines, formatted
@@ -143,10 +143,24 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
         raise Refused(source.problems)
     made = formatted(data, source, to, session.app.plans.fetch)
     if not isinstance(made, str):
-        raise Refused(_unwritable(made, to or source.notation))
+        # Their lines are those of a text that nobody has seen.
+        raise Refused(
+            replace(
+                problem,
+                detail=f"{problem.detail} It can not be written as {to or source.notation}.",
+                where=replace(problem.where, line=None, column=None) if problem.where else None,
+            )
+            for problem in made
+            if not problem.code.startswith("W_")
+        )
     lines = () if to and (source.dialect or to != source.notation) else changed_lines(data.decode(), made)
     if in_place and lines:
-        _replace(document, made.encode())
+        target = Path(os.path.realpath(document))  # a link is followed and stays a link
+        try:
+            put(target, made.encode(), target.stat())
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            raise refuse("E_DOC_NOT_FOUND", f"{document} cannot be rewritten: {reason}.") from error
     result = FormResult(notation=to or source.notation, plan_id=plan_id(source.plan), changed_lines=lines)
     if check and lines:
         detail = f"{name} is not in form: {_told(lines, 'would change')}."
@@ -169,34 +183,12 @@ def _told(lines: tuple[int, ...], verb: str) -> str:
     return f"{len(lines)} line{'' if len(lines) == 1 else 's'} {verb}: {shown}"
 
 
-def _unwritable(problems: tuple[Problem, ...], notation: str) -> list[Problem]:
-    """Problems of the document that was to be written; their lines are those of a text that nobody has seen."""
-    return [
-        replace(
-            problem,
-            detail=f"{problem.detail} It can not be written as {notation}.",
-            where=replace(problem.where, line=None, column=None) if problem.where else None,
-        )
-        for problem in problems
-        if not problem.code.startswith("W_")
-    ]
-
-
-def _replace(path: str, data: bytes) -> None:
-    """Put these bytes in a file's place at once, with its owner and mode; a link is followed and stays a link."""
-    target = Path(os.path.realpath(path))
-    try:
-        put(target, data, target.stat())
-    except OSError as error:
-        reason = os.strerror(error.errno or 0).lower()
-        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be rewritten: {reason}.") from error
-
-
 def template_lines(found: TemplateList, style: Style) -> Iterator[str]:
     """Every template with what it makes and the values it takes, those first that it wants."""
     for line in found.templates:
-        title = line.about or line.title
-        yield f"{style.bold(visible(line.name))}  {style.dim(_where(line))}"
+        title, where = line.about or line.title, line.source if line.source == "built-in" else visible(line.file)
+        hidden = "; hidden by the one above of the same name" if line.hidden else ""
+        yield f"{style.bold(visible(line.name))}  {style.dim(f'{where}{hidden}')}"
         if title is not None:
             yield f"  {visible(title)}"
         if line.problems:
@@ -206,11 +198,6 @@ def template_lines(found: TemplateList, style: Style) -> Iterator[str]:
             yield f"  {visible(_parameter(parameter))}"
     yield ""
     yield "Make a document of one: ordain new NAME --param KEY=VALUE -o FILE"
-
-
-def _where(line: TemplateLine) -> str:
-    where = line.source if line.source == "built-in" else visible(line.file)
-    return f"{where}; hidden by the one above of the same name" if line.hidden else where
 
 
 def _parameter(one: TemplateParameter) -> str:

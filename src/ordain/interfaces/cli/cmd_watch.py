@@ -60,7 +60,10 @@ def signal(session: Session, key: str, json_text: str | None, text: str | None) 
     """
     if json_text is not None and text is not None:
         raise refuse("E_SIGNAL_VALUE", "A signal has one value: `--value` or `-m`, not both.")
-    value = text if json_text is None else _read_value(json_text)
+    try:
+        value = text if json_text is None else msgspec.json.decode(json_text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise refuse("E_SIGNAL_VALUE", f"The value is not JSON: {error}.", "Text goes with `-m`.") from error
     report = session.run(session.app.signals.give(key, session.by, value))
     idle = [one for one in report.awaited_by if not one.executing]
     following = list(dict.fromkeys(f"ordain resume {one.run_id}" for one in idle))
@@ -68,14 +71,6 @@ def signal(session: Session, key: str, json_text: str | None, text: str | None) 
     if report.heard_by:
         told = f"Given; it counts in {', '.join(report.heard_by)}."
     return session.show(report, [told, *(f"  → {session.style.bold(one)}" for one in following)], next_=following)
-
-
-def _read_value(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        hint = "Text goes with `-m`."
-        raise refuse("E_SIGNAL_VALUE", f"The value is not JSON: {error}.", hint) from error
 
 
 _APPROVED_AGAIN = (

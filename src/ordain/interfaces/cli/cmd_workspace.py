@@ -72,19 +72,14 @@ def config(session: Session) -> int:
     given = keys_set(trusted.text.encode()) if trusted is not None else frozenset()
     tree, names = msgspec.to_builtins(msgspec.structs.replace(settings, understand=None)), key_names()
     narrowed = digest.endswith("narrowed")
-    values = {
-        key: SettingValue(value=tree[setting], source=_source(key, key in given, narrowed))
-        for key, setting in names.items()
-    }
-    for name, named in (
-        ("agents", settings.agents),
-        ("tools", settings.sources),
-        ("rules", settings.rules),
-        ("commands", settings.commands),
-    ):
-        values |= {
-            f"{name}.{one}": SettingValue(value=msgspec.to_builtins(it), source="trusted") for one, it in named.items()
-        }
+    values = {}
+    for key, setting in names.items():
+        source = "trusted" if key in given else "default"
+        if narrowed and key in ("policy.allow", "guard.guarded", "guard.open"):
+            source = "narrowed, until ordain.toml is trusted as it stands"
+        values[key] = SettingValue(value=tree[setting], source=source)
+    for name, field in {"agents": "agents", "tools": "sources", "rules": "rules", "commands": "commands"}.items():
+        values |= {f"{name}.{one}": SettingValue(value=it, source="trusted") for one, it in tree[field].items()}
     user = session.app.workspace.user_settings()
     for key in user_key_names():
         section, _, name = key.partition(".")
@@ -105,12 +100,6 @@ def _words(setting: str, value: object, settings: Settings) -> str:
     if setting == "on_failure":
         return f'"{write_failure(settings.on_failure)}"'
     return json.dumps(value, ensure_ascii=False)
-
-
-def _source(key: str, given: bool, narrowed: bool) -> str:
-    if key in ("policy.allow", "guard.guarded", "guard.open") and narrowed:
-        return "narrowed, until ordain.toml is trusted as it stands"
-    return "trusted" if given else "default"
 
 
 @command()

@@ -74,11 +74,8 @@ def _offers(words: Sequence[str]) -> Iterator[str]:
         return
     if "document" in takes:
         yield from _documents(word)
-    if set(takes) & {"plan", "run", "item"}:
-        yield from _names(takes, word, place, exact)
-
-
-def _names(takes: Sequence[str], word: str, place: str, exact: bool) -> Iterator[str]:
+    if not set(takes) & {"plan", "run", "item"}:
+        return
     names = QuickNames(place, exact=exact)
     run, slash, _ = word.partition("/")
     if "item" in takes and slash:

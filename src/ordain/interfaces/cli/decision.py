@@ -61,7 +61,9 @@ def decide(
         typed = _typed(session, asked.question)
         if not typed:
             return None
-        given = Given(word=typed, said=_said(session, asked.question, typed))
+        wanted_of = {DONE: "What it gave, a text; empty for nothing", CANNOT: "Why it cannot be done"}
+        asks_more = asked.question.kind == "task" and typed in wanted_of
+        given = Given(word=typed, said=(session.ask(wanted_of[typed]) or "") if asks_more else "")
     elif unseen and not session.ask_word("This is not the first question about it. Sure?", given.typed):
         return None
     wanted = sign or name is not None or session.app.workspace.settings()[0].require_signature
@@ -97,12 +99,6 @@ def _typed(session: Session, question: Question) -> str:
         return chosen.word
     session.say([f"`{chosen.word}` was not typed, so nothing is recorded."])
     return ""
-
-
-def _said(session: Session, question: Question, word: str) -> str:
-    """What a person says with their word about a task: what it gave, or why it cannot be done."""
-    wanted = {DONE: "What it gave, a text; empty for nothing", CANNOT: "Why it cannot be done"}
-    return session.ask(wanted[word]) or "" if question.kind == "task" and word in wanted else ""
 
 
 def answer_here(session: Session, report: RunReport, left: set[str]) -> RunReport | None:

@@ -8,7 +8,6 @@ import msgspec
 
 from ordain.core.approval.signature import fingerprint
 from ordain.core.ledger.findings import Audit, AuditedRun, Finding, Outputs
-from ordain.core.ledger.link import Tip
 from ordain.core.lineage.workspace import Approver
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.run import instant
@@ -72,11 +71,6 @@ class CopiedResult(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
     outputs_left_out: bool
     """Whether it is without what is kept beside the events, as every export is."""
-
-
-def copied_result(file: str, tip: Tip, *, outputs: bool) -> CopiedResult:
-    checkpoint = f"{tip.size}:{tip.head.hex()}"
-    return CopiedResult(written=file, events=tip.size, checkpoint=checkpoint, outputs_left_out=not outputs)
 
 
 class RebuiltResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -225,8 +225,12 @@ def _inner_lines(one: ChangedStep, style: Style) -> Iterator[str]:
 def _field_lines(change: FieldChange, style: Style) -> Iterator[str]:
     """One field: on a line where both values fit, else line by line below its name."""
     name, exact = _path(change.path), _is_exact(change.path, change.old, change.new)
-    if change.path[-1].endswith("_ms") and (said := _durations(change.old, change.new)) is not None:
-        yield f"{name.removesuffix('_ms')}: {style.bad(said[0])} → {style.good(said[1])}"
+    values = (change.old, change.new)
+    if change.path[-1].endswith("_ms") and all(
+        one is msgspec.UNSET or (type(one) is int and one >= 0) for one in values
+    ):
+        old, new = ("absent" if one is msgspec.UNSET else write_duration(one) for one in values)
+        yield f"{name.removesuffix('_ms')}: {style.bad(old)} → {style.good(new)}"
         return
     if not _long(change.old) and not _long(change.new):
         old, new = _value(change.old, exact), _value(change.new, exact)
@@ -241,13 +245,6 @@ def _field_lines(change: FieldChange, style: Style) -> Iterator[str]:
     for mark, line in _compared(_lines(change.old), _lines(change.new), exact):
         paint = {"-": style.bad, "+": style.good}.get(mark, str)
         yield f"  │ {paint(f'{mark} {line}')}".rstrip()
-
-
-def _durations(*values: Any) -> list[str] | None:
-    """Milliseconds in the words of documents; None where these are no milliseconds."""
-    if not all(value is msgspec.UNSET or (type(value) is int and value >= 0) for value in values):
-        return None
-    return ["absent" if value is msgspec.UNSET else write_duration(value) for value in values]
 
 
 def _is_exact(path: Sequence[str], *values: Any) -> bool | None:

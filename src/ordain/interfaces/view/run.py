@@ -249,11 +249,8 @@ def _run_status(report: RunReport, style: Style) -> str:
         case "stopped" | "stalled" | "paused":
             # Nobody watches what a killed executor had begun, and nobody has ended it.
             if at_work := [step.id for step in report.steps if step.state is StepState.RUNNING and not step.unfolds]:
-                how = (
-                    "killed"
-                    if _word(StepState.RUNNING, report) == "killed"
-                    else "may still be at work, until it is resumed"
-                )
+                killed = _word(StepState.RUNNING, report) == "killed"
+                how = "killed" if killed else "may still be at work, until it is resumed"
                 words += f"; {how}: {', '.join(at_work)}"
             return style.warn(f"{words} → ordain resume {report.run_id}")
         case "executing" | "pausing" | "cancelling":

@@ -47,13 +47,12 @@ class ToolsResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tools_result(tools: Iterable[ToolDefinition]) -> ToolsResult:
-    return ToolsResult(tools=tuple(map(_brief, tools)))
-
-
-def _brief(tool: ToolDefinition) -> ToolBrief:
-    schema = tool.schema if tool.schema is not None else msgspec.UNSET
-    parameters, source = tuple(_parameters(tool)), _source(tool)
-    return picked(ToolBrief, tool, effect=tool.effect.value, parameters=parameters, source=source, schema=schema)
+    briefs = []
+    for tool in tools:
+        schema = tool.schema if tool.schema is not None else msgspec.UNSET
+        facts = {"parameters": tuple(_parameters(tool)), "source": _source(tool), "schema": schema}
+        briefs.append(picked(ToolBrief, tool, effect=tool.effect.value, **facts))
+    return ToolsResult(tools=tuple(briefs))
 
 
 def _parameters(tool: ToolDefinition) -> Iterator[ParameterBrief]:
