@@ -81,29 +81,6 @@ _GROUPS: Sections = {
 }
 SYNONYMS = {"apply": "run", "validate": "lint"}
 """Other names of commands, for people who come from other programs."""
-_GUESSED = {
-    **dict.fromkeys(("propose", "submit"), "prepare"),
-    **dict.fromkeys(("create", "template", "templates"), "new"),
-    **dict.fromkeys(("execute", "exec"), "run"),
-    **dict.fromkeys(("check", "verify", "test"), "lint"),
-    **dict.fromkeys(("view", "preview", "describe", "get", "cat"), "show"),
-    **dict.fromkeys(("start", "begin"), "commit"),
-    **dict.fromkeys(("ps", "runs", "jobs"), "status"),
-    **dict.fromkeys(("ls", "plans"), "list"),
-    **dict.fromkeys(("continue", "unpause"), "resume"),
-    **dict.fromkeys(("history", "logs", "events"), "log"),
-    **dict.fromkeys(("abort", "kill", "delete", "rm"), "cancel"),
-    **dict.fromkeys(("deny", "decline"), "reject"),
-    **dict.fromkeys(("edit", "amend", "update"), "revise"),
-    **dict.fromkeys(("retry", "redo"), "rerun"),
-    "generate": "plan",
-    "dry-run": "simulate",
-    "format": "fmt",
-    "settings": "config",
-    "doc": "explain",
-    "man": "help",
-}
-"""Words that are not commands here, and the command that whoever types them most likely wants."""
 
 
 def wants_json(words: Sequence[str]) -> bool:
@@ -129,9 +106,13 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
-            from ordain.core.text.problem import closest
+            import tomllib
 
-            meant = _GUESSED.get(args[0].lower()) if ctx.parent is None else None
+            from ordain.core.text.problem import closest
+            from ordain.interfaces.view.problem import data_text
+
+            guesses = tomllib.loads(data_text("guesses.toml")) if ctx.parent is None else {}
+            meant = next((name for name, words in guesses.items() if args[0].lower() in words), None)
             hints = (f"Did you mean `{meant}`?",) if meant is not None else closest(args[0], self.list_names(ctx))
             where = f" in `{ctx.command_path}`" if ctx.parent is not None else ""
             ctx.fail(f"There is no command `{args[0]}`{where}. {' '.join(hints)}".rstrip())

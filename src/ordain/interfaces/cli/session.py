@@ -232,7 +232,6 @@ class Session(Terminal):
         """The one JSON document; without an `error` that of a verb that went well."""
         if self.toon and error is None:
             table = robot.table_value(msgspec.to_builtins(data), problems, next_)
-            assert table is not None, "a command in TABLES without a table"
             click.echo(robot.toon_text(self.redactor.value(json.loads(robot.to_json(table)))))
         else:
             elapsed = round((time.monotonic() - self._started) * 1000)

@@ -181,21 +181,19 @@ def _marked_character(character: str) -> str:
     return character if plain else f"{_MARK}{ord(character):04x}{_MARK}"
 
 
-def table_value(data: Mapping[str, Any], problems: Sequence[Problem], next_: Sequence[str]) -> dict[str, Any] | None:
-    """What a verb's result is as a table: of steps, or of plans; None where there is none in it."""
+def table_value(data: Mapping[str, Any], problems: Sequence[Problem], next_: Sequence[str]) -> dict[str, Any]:
+    """What the result of a verb in TABLES is as a table: of steps, or of plans."""
     if "plans" in data:
         table = {"count": data["count"], "plans": [_plan_row(plan) for plan in data["plans"]]}
     elif "plan" in data:
         table = {**_head(data), "steps": _planned_rows(data)}
-    elif "steps" in data:
-        table = {**_head(data), "steps": [_step_row(step) for step in data["steps"]]}
     else:
-        return None
+        table = {**_head(data), "steps": [_step_row(step) for step in data["steps"]]}
     warnings = [{"code": problem.code, "detail": problem.detail} for problem in problems]
     return {**table, **({"problems": warnings} if warnings else {}), **({"next": list(next_)} if next_ else {})}
 
 
-def _head(data: Mapping[str, Any]) -> dict[str, Any]:
+def _head(data: Mapping[str, Any]) -> Row:
     title = data["plan"]["title"] if "plan" in data else None
     found = {**data, "title": data.get("title", title)}
     return {name: found[name] for name in _HEAD if found.get(name) is not None}
