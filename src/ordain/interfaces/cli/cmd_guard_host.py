@@ -190,11 +190,13 @@ def _notes(
     settings, _, notices = session.app.workspace.settings()
     inside = [str(one.path.relative_to(root)) for one in changes if place == "project"]
     return [
-        *worth_notes(place),
-        *in_force_notes(place, root, settings, notices),
-        *(direct_notes(root, settings, SERVER) if gateway else ()),
-        *sharing_notes(root, inside),
-        *version_notes(),
+        _WORTH[place],
+        "What a guarded tool needs to work (its credentials) should be where only `ordain mcp --gateway` has it: that "
+        "is the boundary.",
+        *_in_force(place, root, settings, notices),
+        *(_direct(root, settings, SERVER) if gateway else ()),
+        *_sharing(root, inside),
+        *_version(),
     ]
 
 
@@ -228,16 +230,7 @@ _WORTH: Mapping[Place, str] = {
 }
 
 
-def worth_notes(place: Place) -> list[str]:
-    """What a hook there is worth, said before anybody relies on it."""
-    return [
-        _WORTH[place],
-        "What a guarded tool needs to work (its credentials) should be where only `ordain mcp --gateway` has it: that "
-        "is the boundary.",
-    ]
-
-
-def in_force_notes(place: Place, root: Path, settings: Settings, notices: tuple[Problem, ...]) -> list[str]:
+def _in_force(place: Place, root: Path, settings: Settings, notices: tuple[Problem, ...]) -> list[str]:
     """Whether anything will be refused: by the rules of this workspace, or of whichever the agent stands in."""
     if place != "project":
         return [f'Calls are refused in workspaces whose trusted {CONFIGURATION_FILE} says `[guard] mode = "enforce"`.']
@@ -252,7 +245,7 @@ def in_force_notes(place: Place, root: Path, settings: Settings, notices: tuple[
     return [f'Until {CONFIGURATION_FILE} says `[guard] mode = "enforce"` and is trusted, calls are only watched.']
 
 
-def direct_notes(root: Path, settings: Settings, ours: str) -> list[str]:
+def _direct(root: Path, settings: Settings, ours: str) -> list[str]:
     """The servers behind the gateway that the host also reaches by itself, and so without it."""
     sources = {name: source for name, source in settings.sources.items() if source.mcp or source.url is not None}
     return [
@@ -285,7 +278,7 @@ def _host_servers(root: Path) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
                 yield path, name, server
 
 
-def sharing_notes(root: Path, written: list[str]) -> list[str]:
+def _sharing(root: Path, written: list[str]) -> list[str]:
     """A word on files that lie in a repository and name paths of one machine."""
     if not written or not (root / ".git").exists():
         return []
@@ -297,7 +290,7 @@ def sharing_notes(root: Path, written: list[str]) -> list[str]:
     ]
 
 
-def version_notes() -> list[str]:
+def _version() -> list[str]:
     """Whether a hook that fails refuses the call, by the version of the host."""
     found = shutil.which("claude")
     if found is None:

@@ -8,6 +8,7 @@ from typing import get_args
 import click
 import msgspec
 
+from ordain.assemble.workspace import every_workspace
 from ordain.core.approval.approval import Channel
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.lineage.lineage import Stage
@@ -63,7 +64,7 @@ def inbox(session: Session, every: bool, verbose: bool, dismiss: str | None) -> 
     notes: list[PlanNote] = []
     awaited: list[SignalAwaited] = []
     problems: list[Problem] = []
-    for app in session.every_app() if every else [session.app]:
+    for app in every_workspace(terminal=session.by.person) if every else [session.app]:
         try:
             session.expire_overdue(app)
             items += app.plans.inbox()

@@ -14,10 +14,10 @@ from ordain.core.plan.value import RunId
 from ordain.core.report.report import Prepared
 from ordain.core.run.attempt import ABORT, CHECK, DONE
 from ordain.core.run.event import Recorded
-from ordain.core.text.problem import Problem
 from ordain.interfaces.cli.decision import EndOfInput, ask_approval, decide, read_answer
 from ordain.interfaces.cli.execution import (
     approve_and_start,
+    ask_elsewhere,
     carry_out,
     detach,
     look_on,
@@ -31,7 +31,7 @@ from ordain.interfaces.cli.signals import INTERRUPTED
 from ordain.interfaces.view.event import log_line
 from ordain.interfaces.view.next_command import after_line, after_run
 from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.report import PreparedResult, StatusResult, log_result, prepared_result
+from ordain.interfaces.view.report import StatusResult, log_result
 from ordain.interfaces.view.run import instant, run_lines, status_lines
 
 _ENDED_SHOWN = 5
@@ -60,7 +60,8 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
         )
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
-        return _ask_elsewhere(session, prepared_result(prepared), prepared.approval_command or "")
+        detail = "This plan needs a person's approval, and nobody at a terminal can be asked here."
+        return ask_elsewhere(session, prepared, detail, "A person approves and starts it with:")
     approved = ask_approval(session, review, whose)
     return approve_and_start(session, approved) if approved is not None else _withdraw(session, prepared)
 
@@ -79,17 +80,6 @@ def _withdraw(session: Session, prepared: Prepared) -> int:
         session.run(session.app.plans.cancel(prepared.review.plan_id, session.by, ""))
         session.say([f"Withdrawn. Nobody can approve {short} any more."])
     return REFUSED
-
-
-def _ask_elsewhere(session: Session, result: PreparedResult, command_line: str) -> int:
-    problem = Problem(
-        code="E_PLAN_APPROVAL_MISSING",
-        detail="This plan needs a person's approval, and nobody at a terminal can be asked here.",
-        hints=("A person approves and starts it with:",),
-        command=f"{command_line} --start",
-    )
-    session.refused([problem], result)
-    return WAITING
 
 
 @command()

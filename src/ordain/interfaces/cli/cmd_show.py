@@ -29,6 +29,14 @@ from ordain.interfaces.view.simulation import simulation_lines
 from ordain.interfaces.view.text import visible
 from ordain.records.records import names_document, names_run
 
+_USES = {
+    "output": "--output is for a step of a run, and not for a picture.",
+    "brief": "--brief is for a step of a run, and for nothing else.",
+    "prompt": "--prompt is for a step, and not for a picture, an output or a brief.",
+    "transcript": "--transcript is for a step of a run, and for nothing else.",
+}
+"""Parts of runs and plans, each shown without those before it."""
+
 
 @command()
 @click.argument("named", metavar="[DOCUMENT|PLAN|RUN|RUN/STEP]", required=False)
@@ -36,20 +44,17 @@ from ordain.records.records import names_document, names_run
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
 @click.option("--graph", is_flag=True, help="List which step waits for which.")
-@click.option("--output", "step", metavar="STEP", help="What a step of a run wrote, as far as it is kept.")
-@click.option("--brief", "planned", metavar="STEP", help="What a planner needs to know about a step of a run.")
+@click.option("--output", metavar="STEP", help="What a step of a run wrote, as far as it is kept.")
+@click.option("--brief", metavar="STEP", help="What a planner needs to know about a step of a run.")
 @click.option(
     "--arbiter",
-    "chosen_for",
     metavar="[STEP]",
     is_flag=False,
     flag_value="",
     help="What a model needs to know that chooses the agent of a task; without a name, of the first that is not done.",
 )
-@click.option(
-    "--prompt", "told", metavar="STEP", help="What the agent of a step was told; of a plan, would be told now."
-)
-@click.option("--transcript", "said", metavar="STEP", help="What was said with the model that did a step of a run.")
+@click.option("--prompt", metavar="STEP", help="What the agent of a step was told; of a plan, would be told now.")
+@click.option("--transcript", metavar="STEP", help="What was said with the model that did a step of a run.")
 @click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="With --prompt or --transcript: which one.")
 @click.option(
     "-o",
@@ -64,13 +69,9 @@ def show(
     params: list[tuple[str, str]],
     detail: str,
     graph: bool,
-    step: str | None,
-    planned: str | None,
-    chosen_for: str | None,
-    told: str | None,
-    said: str | None,
     attempt: int | None,
     target: str | None,
+    **parts: str | None,
 ) -> int:
     """Show what a document or plan would do, how a run stands, what it asks about a step, what the step wrote, or what
     its agent is told. Without a name, the one plan or run that is open.
@@ -78,16 +79,14 @@ def show(
     Example: ordain show fix.plan.md
     """
     what = named if named is not None else session.only_thing()
-    if target is not None and not graph and step is None:
+    if target is not None and not graph and parts["output"] is None:
         raise click.UsageError("-o writes a picture or an output; it goes with --graph or --output.")
-    if step is not None and (graph or not names_run(what)):
-        raise click.UsageError("--output is for a step of a run, and not for a picture.")
-    if planned is not None and (graph or step is not None or not names_run(what)):
-        raise click.UsageError("--brief is for a step of a run, and for nothing else.")
-    if told is not None and (graph or step is not None or planned is not None):
-        raise click.UsageError("--prompt is for a step, and not for a picture, an output or a brief.")
-    if said is not None and (graph or told is not None or step is not None or planned is not None):
-        raise click.UsageError("--transcript is for a step of a run, and for nothing else.")
+    given = graph
+    for part, use in _USES.items():
+        if parts[part] is not None and (given or (part in ("output", "brief") and not names_run(what))):
+            raise click.UsageError(use)
+        given = given or parts[part] is not None
+    step, planned, told, said, chosen_for = (parts[part] for part in (*_USES, "arbiter"))
     if (attempt is not None or said is not None) and ((told is None and said is None) or not names_run(what)):
         raise click.UsageError("--attempt goes with --prompt or --transcript, and both with a run.")
     is_item = "/" in what and names_run(what.partition("/")[0])
@@ -96,8 +95,7 @@ def show(
     if is_item or (not graph and not names_run(what) and names_document(what) and not is_document(what)):
         is_item = is_item or session.app.answers.names_question(what)
         what = session.app.answers.item_meant(what) if is_item else what
-    parts = (step, planned, chosen_for, told, said)
-    if graph or any(part is not None for part in parts) or is_item:
+    if graph or any(part is not None for part in parts.values()) or is_item:
         session.refuse_table("a part of a plan or run")
     if chosen_for is not None:
         arbitration = session.app.plans.arbiter(what, chosen_for or None)

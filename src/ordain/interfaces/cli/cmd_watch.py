@@ -8,12 +8,20 @@ from typing import Any
 import click
 import msgspec
 
+from ordain.assemble.workspace import every_workspace
 from ordain.core.policy.stop import LIFT
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.interfaces.cli.decision import ask_approval
-from ordain.interfaces.cli.execution import approve_and_start, carry_out, look_on, no_wait, waiting, watcher
-from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, WAITING, Session, command, in_utf8, read_to_store
-from ordain.interfaces.view.report import prepared_result
+from ordain.interfaces.cli.execution import (
+    approve_and_start,
+    ask_elsewhere,
+    carry_out,
+    look_on,
+    no_wait,
+    waiting,
+    watcher,
+)
+from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, in_utf8, read_to_store
 from ordain.interfaces.view.run import instant, run_lines
 from ordain.interfaces.view.text import visible
 from ordain.records.records import names_run
@@ -150,13 +158,9 @@ def _go_on_with(
         plan = prepared.review.plan_id
         return carry_out(session, session.app.runs.commit(plan, session.by, watcher(session), waiting=waits))
     if session.json or not session.terminal:
-        problem = Problem(
-            code="E_PLAN_APPROVAL_MISSING",
-            detail=f"The new version is proposed; a person's approval lets it go on with {run_id}.",
-            command=f"{prepared.approval_command} --start",
+        return ask_elsewhere(
+            session, prepared, f"The new version is proposed; a person's approval lets it go on with {run_id}."
         )
-        session.refused([problem], prepared_result(prepared))
-        return WAITING
     approved = ask_approval(session, prepared.review, whose)
     if approved is None:
         session.say([f"Not approved; {run_id} stays as it is. To approve it: {prepared.approval_command}"])
@@ -177,7 +181,7 @@ def stop(session: Session, everywhere: bool, lift: bool, reason: str) -> int:
     if lift:
         return _lift(session)
     report = session.run(session.app.stops.stop(session.by, reason, everywhere=everywhere))
-    for app in session.every_app() if everywhere else ():
+    for app in every_workspace(terminal=session.by.person) if everywhere else ():
         if app.workspace.workspace_path != session.app.workspace.workspace_path:
             with suppress(Refused, OSError):  # it is stopped all the same
                 session.run(app.stops.note(session.by, reason))

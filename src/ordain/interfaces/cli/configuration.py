@@ -42,7 +42,10 @@ def ask_trust(session: Session, name: str | None = None) -> int:
         text = data.decode("utf-8", "replace")
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {visible(line)}" for line in text.split("\n")), ""]
         if state.trusted is not None:
-            shown += [*_changes(state.trusted.text, text), ""]
+            lines = list(difflib.unified_diff(state.trusted.text.split("\n"), text.split("\n"), n=0, lineterm=""))[2:]
+            changed = [f"  {visible(line)}" for line in lines if not line.startswith("@@")]
+            head = "Changed since one was trusted last:" if changed else "It is the configuration that counts already."
+            shown += [head, *changed, ""]
         before = _settings(state.trusted.text) if state.trusted is not None else None
         if notes := [*session.app.approvals.configuration_notes(), *remarks(before, _settings(text))]:
             wrapper = TextWrapper(98, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -60,14 +63,6 @@ def ask_trust(session: Session, name: str | None = None) -> int:
 
 def _settings(text: str) -> Settings:
     return read_settings(text.encode())[0]
-
-
-def _changes(before: str, now: str) -> list[str]:
-    lines = list(difflib.unified_diff(before.split("\n"), now.split("\n"), n=0, lineterm=""))[2:]  # two are a head
-    changed = [line for line in lines if not line.startswith("@@")]
-    if not changed:
-        return ["It is the configuration that counts already."]
-    return ["Changed since one was trusted last:", *(f"  {visible(line)}" for line in changed)]
 
 
 SETTINGS_MAX = 4 << 20

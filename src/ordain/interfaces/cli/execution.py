@@ -14,7 +14,7 @@ import click
 from ordain.core.approval.approval import Channel
 from ordain.core.plan.value import RunId
 from ordain.core.report.progress import Told
-from ordain.core.report.report import Review, RunReport
+from ordain.core.report.report import Prepared, Review, RunReport
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
@@ -31,6 +31,7 @@ from ordain.interfaces.view.report import (
     RunResult,
     earlier_run,
     failure,
+    prepared_result,
     run_words,
     warnings,
 )
@@ -57,6 +58,14 @@ def approve_and_start(session: Session, approved: tuple[Review, Credential | Non
 def resumed(session: Session, run_id: str, *, no_waiting: bool = False, **how: bool) -> Coroutine[Any, Any, RunReport]:
     """What goes on with a run, shown while it does."""
     return session.app.runs.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), **how)
+
+
+def ask_elsewhere(session: Session, prepared: Prepared, detail: str, *hints: str) -> int:
+    """Tell of a plan that nobody can be asked about here, and who wants to run it how a person approves it."""
+    command_line = f"{prepared.approval_command} --start"
+    problem = Problem(code="E_PLAN_APPROVAL_MISSING", detail=detail, hints=hints, command=command_line)
+    session.refused([problem], prepared_result(prepared))
+    return WAITING
 
 
 def carry_out(

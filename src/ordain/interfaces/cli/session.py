@@ -24,7 +24,7 @@ import click
 import msgspec
 
 from ordain.app.app import App
-from ordain.assemble.workspace import every_workspace, open_at_terminal, open_workspace
+from ordain.assemble.workspace import open_at_terminal, open_workspace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import RunId
@@ -167,10 +167,6 @@ class Session(Terminal):
         app = app or self.app
         if app.plans.has_overdue():
             self.run(app.plans.expire_overdue())
-
-    def every_app(self) -> list[App]:
-        """Ordain over every workspace this user has a ledger for."""
-        return every_workspace(terminal=self.by.person)
 
     def show(
         self,
