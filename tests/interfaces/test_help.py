@@ -38,7 +38,7 @@ def test_every_help_begins_with_the_verb_of_its_line() -> None:
     wrong = []
     for name, command in commands(main):
         words = (command.help or "").split()
-        listed = main.line_about(name).split() if " " not in name else words
+        listed = main.table[name][1].split() if " " not in name else words
         first = words[0].rstrip(":,") if words else ""
         if first.lower() in NO_VERBS or not first[:1].isupper() or first.endswith("s"):
             wrong.append(f"ordain {name} --help begins with `{first}`, which is no imperative")
