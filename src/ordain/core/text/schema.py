@@ -1,9 +1,7 @@
-"""JSON Schema, as far as questions and calls of plans need it: whether a value fits, and what is wrong in words
-for a person.
+"""JSON Schema, as far as questions and calls of plans need it: whether a value fits, and what is wrong in words.
 
-The validation vocabulary of draft 2020-12 for values that stand by themselves. What is not known here (references,
-formats, conditions) is a fault of the schema, never silently ignored: an answer must not pass by a rule that nobody
-looked at. Patterns are matched by whoever calls: a plan may hold one on which a matcher that goes back never ends.
+The validation vocabulary of draft 2020-12. What is not known here (references, formats, conditions) is a fault of the
+schema, never silently ignored. Patterns are matched by the caller: on some a matcher that goes back never ends.
 """
 
 from __future__ import annotations
@@ -29,13 +27,38 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "object": ("an object", lambda value: isinstance(value, Mapping)),
 }
 
-_NOTES = frozenset({"$schema", "$comment", "title", "description", "default", "examples", "deprecated"})
-"""Keywords that say something to people and check nothing."""
 _COUNTS = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"})
 _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _SCHEMAS = frozenset({"items", "additionalProperties", "not"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_OTHERS = frozenset({"type", "enum", "const", "pattern", "required", "properties", "uniqueItems"})
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value)
+
+
+def _are_types(said: Any) -> bool:
+    named = (said,) if isinstance(said, str) else said
+    return _is_list(named) and all(isinstance(one, str) and one in _TYPES for one in named)
+
+
+_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
+    # These say something to people and check nothing.
+    **dict.fromkeys(
+        ("$schema", "$comment", "title", "description", "default", "examples", "deprecated"), lambda said: True
+    ),
+    **dict.fromkeys(_COUNTS, lambda said: isinstance(said, int) and not isinstance(said, bool) and said >= 0),
+    **dict.fromkeys(_NUMBERS, lambda said: _is_number(said)),
+    "multipleOf": lambda said: _is_number(said) and said > 0,
+    **dict.fromkeys((*_SCHEMAS, "const"), lambda said: True),
+    **dict.fromkeys((*_LISTS, "enum"), _is_list),
+    "type": _are_types,
+    "properties": lambda said: isinstance(said, Mapping),
+    "required": lambda said: isinstance(said, list | tuple) and all(isinstance(one, str) for one in said),
+    "uniqueItems": lambda said: isinstance(said, bool),
+    "pattern": lambda said: isinstance(said, str),
+}
+"""Every keyword that is known, and whether what it says can be; schemas inside are judged by themselves."""
 
 
 def schema_faults(schema: Any, place: str = "the schema") -> Iterator[str]:
@@ -46,51 +69,22 @@ def schema_faults(schema: Any, place: str = "the schema") -> Iterator[str]:
         yield f"{place} is neither an object nor true or false"
         return
     for name, said in schema.items():
-        if name in _COUNTS:
-            good = isinstance(said, int) and not isinstance(said, bool) and said >= 0
-        elif name in _NUMBERS:
-            good = _is_number(said) and (name != "multipleOf" or said > 0)
-        elif name in _SCHEMAS:
-            yield from schema_faults(said, f"{place}, {name}")
-            good = True
-        elif name in _LISTS:
-            good = isinstance(said, list | tuple) and bool(said)
-            for number, one in enumerate(said if good else (), 1):
-                yield from schema_faults(one, f"{place}, {name} {number}")
-        elif name == "properties":
-            good = isinstance(said, Mapping)
-            for key, one in said.items() if good else ():
-                yield from schema_faults(one, f"{place}, property `{key}`")
-        elif name in _OTHERS:
-            good = _is_good(name, said)
-        elif name in _NOTES:
-            good = True
-        else:
+        if name not in _KEYWORDS:
             yield f"{place}: `{name}` is not known here"
-            continue
-        if not good:
+        elif not _KEYWORDS[name](said):
             yield f"{place}: what `{name}` says cannot be"
+        for what, inner in _inside(name, said):
+            yield from schema_faults(inner, f"{place}, {what}")
 
 
-def _is_good(name: str, said: Any) -> bool:
-    match name:
-        case "type":
-            named = (said,) if isinstance(said, str) else said
-            return (
-                isinstance(named, list | tuple)
-                and bool(named)
-                and all(isinstance(one, str) and one in _TYPES for one in named)
-            )
-        case "enum":
-            return isinstance(said, list | tuple) and bool(said)
-        case "required":
-            return isinstance(said, list | tuple) and all(isinstance(one, str) for one in said)
-        case "uniqueItems":
-            return isinstance(said, bool)
-        case "pattern":
-            return isinstance(said, str)
-        case _:
-            return True
+def _inside(name: str, said: Any) -> Iterator[tuple[str, Any]]:
+    """The schemas in what a keyword says, and what each is called."""
+    if name in _SCHEMAS:
+        yield name, said
+    elif name in _LISTS and _is_list(said):
+        yield from ((f"{name} {number}", one) for number, one in enumerate(said, 1))
+    elif name == "properties" and isinstance(said, Mapping):
+        yield from ((f"property `{key}`", one) for key, one in said.items())
 
 
 def patterns(schema: Any) -> Iterator[str]:
@@ -98,14 +92,10 @@ def patterns(schema: Any) -> Iterator[str]:
     todo = [schema]
     while todo:
         one = todo.pop()
-        if not isinstance(one, Mapping):
-            continue
-        if isinstance(pattern := one.get("pattern"), str):
-            yield pattern
-        todo += [one[name] for name in _SCHEMAS if name in one]
-        todo += [inner for name in _LISTS if isinstance(one.get(name), list | tuple) for inner in one[name]]
-        if isinstance(known := one.get("properties"), Mapping):
-            todo += known.values()
+        if isinstance(one, Mapping):
+            if isinstance(pattern := one.get("pattern"), str):
+                yield pattern
+            todo += [inner for name, said in one.items() for _, inner in _inside(name, said)]
 
 
 # --- Schemas of others ---------------------------------------------------------------------------------------------
@@ -117,8 +107,7 @@ _PARTS_MAX = 2_000
 
 def understood(schema: Any) -> Any:
     """What can be told of a value by a schema that others wrote, as a schema without faults: references within it are
-    put in, and what is not known here or cannot be is left out. What fits the one fits the other: whoever wrote it
-    checks the rest."""
+    put in, and what is not known here is left out, so that all that fits the one fits the other."""
     return _SchemaReader(schema).of(schema, 0)
 
 
@@ -165,10 +154,9 @@ class _SchemaReader:
                 names = (key for key in said if isinstance(key, str) and not FORBIDDEN.search(key))
                 return {key: self.of(said[key], depth + 1) for key in names}
             case "enum" | "const" | "type" | "required":
-                return said if _is_good(name, said) and not any(_unkept(said)) else None
+                return said if _KEYWORDS[name](said) and not any(_unkept(said)) else None
             case _ if name in _COUNTS | _NUMBERS:
-                good = _is_number(said) and number_fault(said) is None and not any(schema_faults({name: said}))
-                return said if good else None
+                return said if _is_number(said) and number_fault(said) is None and _KEYWORDS[name](said) else None
             case _:
                 return None
 
