@@ -1,9 +1,6 @@
-"""Letters that pass for others: words that mix scripts, and names made wholly of letters that look like ASCII ones.
-
-In the spirit of UTS #39, from `unicodedata` alone. Prose is flagged only where one word mixes Latin with letters drawn
-alike; what a machine reads (a command, a path, an address, a name) also where a whole word, a digit or a sign passes
-for ASCII. Japanese, Chinese and Korean mix with Latin; so do Greek letters that look like no other, as in `kΩ`.
-"""
+"""Letters that pass for others, in the spirit of UTS #39. Prose is flagged only where one word mixes Latin with letters
+drawn alike; what a machine reads (a command, a path, an address, a name) also where a whole word, a digit or a sign
+passes for ASCII. Japanese, Chinese and Korean mix with Latin; so do Greek letters that look like no other."""
 
 from __future__ import annotations
 
@@ -50,8 +47,7 @@ def _script(letter: str) -> str:
 
 
 def confusable_places(text: str, *, exact: bool | None = None) -> frozenset[int]:
-    """Where in a text letters stand that pass for others. `exact` says that a machine reads it; unless told, a text is
-    taken for that when it is one word."""
+    """Where letters stand that pass for others. `exact`: a machine reads the text; by default, if it is one word."""
     if text.isascii():
         return frozenset()
     exact = not any(map(str.isspace, text)) if exact is None else exact
@@ -119,8 +115,7 @@ def _is_preposition(word: str, start: int, text: str) -> bool:
 
 
 def _passes_for_ascii(text: str, at: int) -> bool:
-    """Whether a character is an ASCII one, or several, or a letter in another guise; signs only right before ASCII, as
-    in a path or an option."""
+    """Whether a character is ASCII, or a letter, in another guise; signs only right before ASCII, as in a path."""
     one, after = text[at], text[at + 1 : at + 2]
     kind, shape = unicodedata.category(one), unicodedata.decomposition(one)
     plain = unicodedata.normalize("NFKC", one) if kind != "No" else ""
@@ -134,8 +129,7 @@ def _passes_for_ascii(text: str, at: int) -> bool:
 
 
 def confusable_words(text: str, *, exact: bool | None = None) -> Iterator[str]:
-    """The words of a text that have such letters, or what a machine reads and nobody sees, those written as escapes,
-    and what the first of them is."""
+    """The words of a text that have such letters, or hidden ones that a machine reads, with these as escapes."""
     places = confusable_places(text, exact=exact)
     if not text.isascii() and (exact or (exact is None and not any(map(str.isspace, text)))):
         hidden = {at for at, one in enumerate(text) if is_hidden(one) and not (one.isascii() or FORBIDDEN.match(one))}
@@ -169,25 +163,13 @@ _BLANKS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u2d7f\u3164\uffa0\ufffc"
     "\U0001107f\U00011a47\U00011a99\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159"
 )
-"""Letters, marks and symbols that show nothing: joiners, fillers, blanks, inherent vowels, the empty braille cell, a
-note without a head."""
+"""Letters, marks and symbols that show nothing: joiners, fillers, blanks, inherent vowels, the empty braille cell …"""
 _JOINERS = {"\u200c", "\u200d"}
 _EMOJI_STYLES = {"\ufe0e", "\ufe0f"}
 _SYMBOLS = ("So", "Sm", "Sk")
 _JOINING_SCRIPTS = (
-    "ARABIC ",
-    "BENGALI ",
-    "DEVANAGARI ",
-    "GUJARATI ",
-    "GURMUKHI ",
-    "KANNADA ",
-    "MALAYALAM ",
-    "MONGOLIAN LETTER",
-    "ORIYA ",
-    "SINHALA ",
-    "SYRIAC ",
-    "TAMIL ",
-    "TELUGU ",
+    *("ARABIC ", "BENGALI ", "DEVANAGARI ", "GUJARATI ", "GURMUKHI ", "KANNADA ", "MALAYALAM ", "MONGOLIAN LETTER"),
+    *("ORIYA ", "SINHALA ", "SYRIAC ", "TAMIL ", "TELUGU "),
 )
 """Beginnings of the names of letters between which a joiner is spelling."""
 
@@ -211,8 +193,7 @@ def spelling_places(text: str) -> frozenset[int]:
 
 
 def _belongs(text: str, index: int) -> bool:
-    """Whether a joiner or an emoji style is part of the writing: between letters of joining scripts, inside or after
-    an emoji. Elsewhere it only hides."""
+    """Whether a joiner or an emoji style is between letters of joining scripts, or inside or after an emoji."""
     character, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
     if character in _EMOJI_STYLES:
         return _symbol(before) or after == "\u20e3"

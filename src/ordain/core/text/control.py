@@ -1,10 +1,6 @@
-"""Control files: what programs outside a run act on or believe, so that no agent writes it.
-
-Git runs hooks and believes its configuration; agent hosts, editors and direnv start what their settings name; Ordain
-believes its own. The hook, the file tools, the sandbox and `protect` all ask here. Pure: only names are compared. A
-name counts at any depth and in every spelling that some file system takes for it, and all that lies beneath it counts.
-The settings can name more (`[control] files`) and nothing less. Prose for agents (`AGENTS.md`) is no control file.
-"""
+"""Control files: what programs outside a run act on or believe, so that no agent writes it: of git, agent hosts,
+editors, direnv and Ordain. A name counts at any depth and in every spelling that some file system takes for it, and all
+that lies beneath it counts. The settings can name more (`[control] files`) and nothing less."""
 
 from __future__ import annotations
 
@@ -58,8 +54,7 @@ def folded(path: str) -> str:
 
 
 def is_control(path: str, more: Sequence[str] = ()) -> bool:
-    """Whether a path, written from the workspace, is a control file or lies beneath one. `more` are the patterns that
-    the settings add."""
+    """Whether a path is a control file or lies beneath one. `more` are the patterns that the settings add."""
     parts = folded(path).split("/")
     return any(map(is_control_name, parts, ["", *parts])) or is_named(path, more)
 
@@ -100,8 +95,7 @@ def is_repository(names: Collection[str]) -> bool:
 
 
 def is_control_entry(path: bytes, mode: int, more: Sequence[str]) -> bool:
-    """Whether an entry of git's index is a repository of its own, or one that git would write to a control file or
-    outside the workspace: it checks no path of an index that it finds."""
+    """Whether an entry of git's index is a repository, a control file or outside the workspace: git checks none."""
     name = path.decode(errors="surrogateescape").replace("\\", "/")
     outside = not {"", ".", ".."}.isdisjoint(name.split("/"))
     return mode & 0o170000 == 0o160000 or outside or is_control(name, more)
@@ -146,8 +140,7 @@ _EXTENDED, _SIZE = 0x4000, 0xFFF
 
 
 def is_packaged(path: str) -> bool:
-    """Whether a path lies in installed packages, which come with settings that no host or editor reads from there. A
-    repository and Ordain's own are none of these."""
+    """Whether a path lies in installed packages, from which no host reads settings, and is neither git's nor ours."""
     parts = [_bare(part) for part in folded(path).split("/")]
     inside = next((place for place, part in enumerate(parts) if part in _PACKAGES), None)
     return inside is not None and not {".git", *_OURS, "git~1"} & set(parts[inside:])

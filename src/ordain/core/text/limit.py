@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# --- Bound -----------------------------------------------------------------------------------------------------------
-
 DOCUMENT_BYTES_MAX = 16 << 20
 STRING_BYTES_MAX = 1 << 20
 """One text, wherever it stands in a plan."""
@@ -47,17 +45,12 @@ EXIT_CODE_MAX = 255
 TIER_MAX = 2
 
 OUTPUT_BYTES_MAX = 1 << 20
-"""How much of the end of an output or a result is at hand: for expressions and patterns, and of one that is too long to
-be kept whole."""
+"""How much of the end of an output or a result is at hand, for expressions, or if it is too long to be kept whole."""
 ARTIFACT_BYTES_MAX = 64 << 20
 """How long an output or a result may be that is kept whole."""
 
 
-# --- Scalar ----------------------------------------------------------------------------------------------------------
-# What a text and a number inside a plan may be, so that every reader and every terminal takes them alike.
-#
-# No control characters but tab and newline, nothing that reorders what a person reads, no half characters; numbers
-# that survive their canonical bytes.
+# --- What a text and a number inside a plan may be, so that every reader and every terminal takes them alike ---------
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """The characters that no document and no plan may hold."""
@@ -111,8 +104,7 @@ def number_fault(value: float) -> tuple[str, str] | None:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every text in a free value, keys excepted. Each list and mapping is looked into once, so that one which holds
-    itself has an end."""
+    """Every text in a free value, keys excepted. Each list and mapping is looked into once: it may hold itself."""
     todo, seen = [value], set()
     while todo:
         one = todo.pop()

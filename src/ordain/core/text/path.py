@@ -26,8 +26,7 @@ _ELSEWHERE = ("is empty or has a NUL in it", "is not relative to the workspace",
 
 
 def path_fault(value: str, *, writes: bool = False, control: Sequence[str] = ()) -> str | None:
-    """Why a path cannot be read, or written; None when it lies beneath the workspace and is nobody's secret. `control`
-    are the patterns of control files that the settings add."""
+    """Why a path cannot be read, or written; None when it lies beneath the workspace and is neither git's nor ours."""
     if not value or "\0" in value:
         return _ELSEWHERE[0]
     if value[0] in "/~":
@@ -58,9 +57,8 @@ _CONTROL = (
 
 
 def handed_fault(value: str, *, touched: bool = False, control: Sequence[str] = ()) -> str | None:
-    """Why a file is nobody's to be put before an agent, or to be `touched` by one; None when it lies beneath the
-    workspace, and is neither git's nor ours nor made to hold secrets; nor a control file, where it is touched. What
-    the settings say holds secrets is known where the files are (ports.Workspace)."""
+    """Why no agent may be handed a file, or be handed it to be `touched`, which holds for control files too. What the
+    settings say holds secrets is known where the files are (ports.Workspace)."""
     fault = path_fault(value, writes=touched, control=control)
     if fault is None and is_kept(value):
         return OFF_LIMITS

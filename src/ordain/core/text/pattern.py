@@ -1,9 +1,6 @@
-"""Patterns of paths, matched in time that grows with the pattern and the path and never with their product of choices.
-
-`*` is any characters of one name, `?` is one of them, `**` goes through directories, and `**/` may also be nothing;
-every other character is itself. A pattern is read as an automaton whose states are the bits of one number, so that all
-ways to match are followed at once.
-"""
+"""Patterns of paths: `*` is any characters of one name, `?` is one of them, `**` goes through directories, and `**/`
+may also be nothing. A pattern is an automaton whose states are bits of one number, so that all ways are followed at
+once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""What is wrong, as data: one shape for lint problems, refusals and failures.
-
-Knows nothing of documents, terminals or exit statuses. The first letter of a code says how bad it is, so
-severity can never disagree with the code; `data/problems.toml` has a page for every code.
-"""
+"""What is wrong, as data: one shape for lint problems, refusals and failures. The first letter of a code says how bad
+it is; `data/problems.toml` has a page for every code."""
 
 from __future__ import annotations
 
@@ -40,11 +37,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is wrong.
-
-    `detail` is a whole sentence about this very case; `hints` say what to write or do instead; `command` is the
-    line to paste next.
-    """
+    """One thing that is wrong: `detail` is a whole sentence, `hints` say what to do instead, `command` is to be
+    pasted."""
 
     code: str
     detail: str

@@ -13,7 +13,7 @@ import functools
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ordain.core.text.secret import (
     CREDENTIALS,
@@ -66,8 +66,7 @@ _UNSEEN = (
     rb"|\xef(?:\xb8[\x80-\x8f]|\xbb\xbf|\xbe\xa0|\xbf[\xb0-\xbb])"
     rb"|\xf0(?:\x9d\x85[\xb3-\xba]|\x9b\xb2[\xa0-\xa3])|\xf3\xa0[\x80-\xbf][\x80-\xbf]"
 )
-"""What may stand inside a secret and is not seen there, beside breaks: escapes of a terminal, all blanks of Unicode and
-all characters that are shown as nothing, as they are and as programs escape them."""
+"""What may stand inside a secret unseen: escapes of a terminal, blanks and characters that are shown as nothing."""
 _UNSEEN_MARKS = (
     b"\x1b", b"\\u", b"\\x", b"\\0", b"\\e", b"\\E", b"\\\n", b"\\\r", b"^[", b"\xc2", b"\xcd\x8f", b"\xd8\x9c",
     b"\xe1", b"\xe2\x80", b"\xe2\x81", b"\xe2\xa0\x80", b"\xe3\x80\x80", b"\xe3\x85\xa4", b"\xef",
@@ -92,8 +91,7 @@ _CUT = rb"[\x80-\xbf]{0,3}[^\s\"'<>,;:(){}\[\]]*+(?:(?:\\[nr]|\s)++[A-Za-z0-9+/=
 
 
 Hidden = tuple[int, int, str]
-"""Where a secret begins and ends in an output, and its name: recorded, so that whoever shows the output later hides it
-too, knowing the secret or not."""
+"""Where a secret begins and ends in an output, and its name: recorded, to be hidden whenever the output is shown."""
 
 
 def hide(parts: Iterable[bytes], hidden: Iterable[Hidden]) -> Iterator[bytes]:
@@ -114,8 +112,7 @@ def hide(parts: Iterable[bytes], hidden: Iterable[Hidden]) -> Iterator[bytes]:
 
 
 class _Span(NamedTuple):
-    """Bytes to be hidden. Of several that begin together, the longest is sorted first, and of equals the one that is
-    known by name."""
+    """Bytes to be hidden. Of several that begin together, the longest is sorted first, and of equals a known one."""
 
     start: int
     minus_end: int
@@ -128,10 +125,8 @@ class _Span(NamedTuple):
 
 
 class Redactor:
-    """Hides these secrets, each by its name, and well-known tokens. Names are shown; they hold no secret.
-
-    A value of fewer than 8 characters is not searched for, nor one that stands in what is shown in place of a secret.
-    """
+    """Hides these secrets, each by its name, which is shown, and well-known tokens. A value of fewer than 8 characters
+    is not searched for, nor one that stands in what is shown in place of a secret."""
 
     def __init__(self, secrets: Mapping[str, str], more: Mapping[str, str] | None = None) -> None:
         """`secrets` by their names, and `more` of them, each with its name."""
@@ -149,8 +144,7 @@ class Redactor:
         self._literal, self._spaced = _Needles(literal), _Needles(spaced)
         longest = max(map(len, literal), default=0), _spaced_max(max(map(len, spaced), default=0))
         self.window = max(CONTEXT, *longest)
-        """How many bytes a secret takes at most, but for tokens and private keys of any length: as many as `tail`
-        wants to see before those that it is to show."""
+        """How many bytes a known secret takes at most: as many as `tail` wants to see before those that it shows."""
 
     def knowing(self, more: Mapping[str, str]) -> Redactor:
         """The same with more secrets, each with its name."""
@@ -184,8 +178,7 @@ class Redactor:
         return shown + redacting.close() if whole else shown, redacting.hidden
 
     def hidden(self, parts: Iterable[bytes], *, whole: bool) -> tuple[Hidden, ...]:
-        """Where secrets are in an output; where it is not whole, what may be the rest of one that begins before it is
-        among them."""
+        """Where secrets are in an output, with what may be the rest of one that began before it is `whole`."""
         redacting, first = self.stream(), b""
         for part in parts:
             first = first or part
@@ -212,11 +205,8 @@ class Redactor:
         return RedactingStream(self)
 
     def tail(self, data: bytes, limit: int, *, whole: bool) -> str:
-        """The last characters, redacted, of an output that ends in `data`; `whole` says that this is all of it.
-
-        When it is not, a secret may have lost its beginning and can no longer be known. So as much is left out as a
-        secret can take, and what looks like the rest of a token: give `window` bytes more than are to be shown.
-        """
+        """The last characters, redacted, of an output that ends in `data`. Unless this is the `whole` of it, as much is
+        left out as a secret can take that lost its beginning: give `window` bytes more than are to be shown."""
         if limit <= 0:
             return ""
         near = data[-(BLOCK_MAX + self.window + 4 * limit) :]
@@ -230,8 +220,7 @@ class Redactor:
         return shown[-limit:]
 
     def so_far(self, data: bytes, limit: int, *, whole: bool) -> str:
-        """The same of an output that is still being written: without what may be the beginning of a secret, or of a
-        character, whose rest has not come yet."""
+        """The same of an output that is still written: without what may be the beginning of a secret, or character."""
         settled, before = self._settled(data), len(data)
         while settled < before:  # what is left out may have been the end of another secret
             before, settled = settled, self._settled(data[:settled])
@@ -277,8 +266,7 @@ class Redactor:
         return shown.decode("utf-8", "replace")
 
     def _intact(self, data: bytes, longest: int | None) -> int:
-        """From where on, in an output without its beginning, no secret has lost its own; no token is longer than
-        `longest`, where that is given."""
+        """From where on, in an output without its beginning, no secret has lost its own."""
         begin = min(self.window, len(data))
         border = compiled(_BORDER).search(data, 0, BLOCK_MAX)
         if border is not None and border[1] == b"END":
@@ -314,10 +302,7 @@ class Redactor:
 
 class RedactingStream:
     """An output as it comes, redacted: what `feed` and `close` return is together what `Redactor.data` makes of all.
-
-    Held back is what may be the beginning of a secret: a few thousand bytes, and from the first line of a private key
-    on up to `BLOCK_MAX`.
-    """
+    Held back is what may be the beginning of a secret."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -414,25 +399,13 @@ class _RedactedText:
 
 
 class _Needles:
-    """Plain texts, found all at once.
-
-    A text is seen as a row of whole numbers, of eight bytes each or, for short needles, of four. Wherever a needle
-    stands, one of the numbers in it begins within its first bytes. So one pass over the numbers tells which needles can
-    be there at all, and only those are searched for: mostly none.
-    """
+    """Plain texts, found all at once: one pass over the numbers that each eight bytes are (or four, for short needles)
+    tells which needles can be there at all, mostly none, and only those are searched for."""
 
     def __init__(self, names: Mapping[bytes, str]) -> None:
         self._names = names
-        self._long: dict[int, list[bytes]] = {}
-        self._short: dict[int, list[bytes]] = {}
-        for needle in names:
-            if len(needle) >= 15:
-                for number in {memoryview(needle[at : at + 8]).cast("Q")[0] for at in range(8)}:
-                    self._long.setdefault(number, []).append(needle)
-            else:
-                for number in {memoryview(needle[at : at + 4]).cast("I")[0] for at in range(4)}:
-                    self._short.setdefault(number, []).append(needle)
-
+        self._long = _by_number([one for one in names if len(one) >= 15], 8, "Q")
+        self._short = _by_number([one for one in names if len(one) < 15], 4, "I")
         self.longest = max(map(len, names), default=0)
 
     def __bool__(self) -> bool:
@@ -471,6 +444,14 @@ class _Needles:
             while at >= 0:
                 yield at, at + len(needle), self._names[needle]
                 at = data.find(needle, at + 1)
+
+
+def _by_number(needles: Sequence[bytes], size: int, kind: Literal["I", "Q"]) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for needle in needles:
+        for number in {memoryview(needle[at : at + size]).cast(kind)[0] for at in range(size)}:
+            found.setdefault(number, []).append(needle)
+    return found
 
 
 class _Places:
@@ -558,8 +539,7 @@ def _spaced_max(length: int) -> int:
 
 
 def _views(data: bytes) -> Iterator[bytes]:
-    """The same bytes with breaks in place of what is not seen; where titles or links are among them, with their texts
-    and without, for a secret may be around such a text or in it."""
+    """The same bytes with breaks in place of what is not seen, also without the texts of titles and links."""
     patterns: list[bytes | None] = [None]
     if any(mark in data for mark in _UNSEEN_MARKS):
         patterns = [_UNSEEN, _UNSEEN_WITH_STRINGS] if compiled(_STRINGS).search(data) else [_UNSEEN]

@@ -1,8 +1,6 @@
-"""The forms in which a secret can turn up in an output: as it is, and as programs encode, escape and quote it.
-
-A form is a plain text to be searched for; nothing is searched here. A secret is taken in pieces of bounded length that
-overlap, so that every form is bounded and all of a long secret is covered all the same.
-"""
+"""The forms in which a secret can turn up in an output, the shapes of well-known tokens, and `secret:NAME` in
+arguments. A secret is taken in pieces of bounded length that overlap, so that every form is bounded. Nothing is
+searched here."""
 
 from __future__ import annotations
 
@@ -15,8 +13,6 @@ from typing import Any
 import msgspec
 
 from ordain.core.text.limit import strings
-
-# --- Secret form -----------------------------------------------------------------------------------------------------
 
 SECRET_LENGTH_MIN = 8
 """A shorter value may stand anywhere by chance: hiding `main` or `8080` everywhere would tell what it is."""
@@ -141,12 +137,9 @@ def _either_case(forms: Iterable[str]) -> Iterator[str]:
             yield re.sub(r"\\u[0-9a-f]{4}", lambda found: "\\u" + found[0][2:].upper(), form)
 
 
-# --- Token shape -----------------------------------------------------------------------------------------------------
-# The shapes of well-known secrets: how a token of each kind begins, and of what it goes on.
-#
-# One list for lint, which refuses a plan that holds one, and for the redactor, which hides one wherever it is written
-# or shown. Nothing here searches. Each shape begins with plain letters, for which a large text can be searched
-# quickly, and no head is longer than `HEAD_MAX`.
+# --- Token shapes ----------------------------------------------------------------------------------------------------
+# One list for lint, which refuses a plan that holds one, and for the redactor. Each shape begins with plain letters,
+# for which a large text can be searched quickly, and no head is longer than `HEAD_MAX`.
 
 HEAD_MAX = 5100
 """How many bytes the head of a shape takes at most, with what must follow it: a JSON web token's takes the most."""
@@ -232,12 +225,9 @@ CREDENTIALS = (
 """What is secret for where it stands."""
 
 
-# --- Secret reference ------------------------------------------------------------------------------------------------
-# Secrets by reference: an argument `secret:NAME` stands for a secret that only the call itself gets.
-#
-# It is a reference only where the plan has it written, as a whole text. What another step gave is never one, or
-# whoever writes a result could ask for any secret. The value is put in last, and stands in nothing that is kept or
-# shown.
+# --- References to secrets -------------------------------------------------------------------------------------------
+# An argument `secret:NAME` stands for a secret that only the call itself gets, where the plan has it written as a whole
+# text: what another step gave is never one, or whoever writes a result could ask for any secret.
 
 Secret = Callable[[str], str | None]
 """The value of a secret by its name; None where there is none that may be handed over."""
@@ -286,8 +276,7 @@ def _had(name: str, secret: Secret) -> str:
 
 
 def with_secrets(written: Any, value: Any, secret: Secret) -> Any:
-    """A value as it is handed over: a secret wherever `written`, what the plan says in that place, refers to one.
-    Raises SecretMissing."""
+    """A value as it is handed over: a secret where what the plan has `written` is one; raises SecretMissing."""
     match written:
         case str() if found := _WRITTEN_REFERENCE.fullmatch(written):
             return _had(found[1], secret)
