@@ -10,7 +10,7 @@ from ordain.core.lint.survey import Facts, Scope, Survey
 from ordain.core.plan.action import Task, workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
-from ordain.core.policy.agent import AgentChoice, choose, model_of, tasks_of
+from ordain.core.policy.agent import Agent, AgentChoice, choose, model_of, tasks_of
 from ordain.core.policy.model_choice import PROVIDERS
 from ordain.core.text.problem import Problem, blame_plan, blame_step
 
@@ -45,6 +45,7 @@ def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 _WHERE = ("Agents are the sections [agents.NAME] of ordain.toml, which counts once it is trusted.",)
 _LIST = "ordain agents"
+_NOBODY = Agent()
 _UNUSED = "Nothing is done with it: take it out, or give a step a task."
 
 
@@ -108,18 +109,17 @@ def unverified(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
 
 
-def _paid(survey: Survey, facts: Facts) -> Iterator[Step]:
-    """The steps whose task costs something: those that are not a person's."""
+def _performed(survey: Survey, facts: Facts) -> Iterator[tuple[Scope, Step, str, Agent]]:
+    """Every task with the name of who performs it, and what the settings say of them."""
     for scope, step, _ in survey.tasks:
         choice = _choice(scope, step, facts)
-        agent = facts.settings.agents.get(choice.agent) if choice is not None else None
-        if agent is None or not agent.human:
-            yield step
+        name = choice.agent if choice is not None else ""
+        yield scope, step, name, facts.settings.agents.get(name, _NOBODY)
 
 
 def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """What agents may spend is limited, and is enough for what they are asked."""
-    steps = list(_paid(survey, facts))
+    steps = [step for _, step, _, agent in _performed(survey, facts) if not agent.human]
     if not steps:
         return
     given, count = survey.plan.budget, len(steps)
@@ -141,32 +141,22 @@ def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def elsewhere(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan names a model at the address of its agent; which address that is only the settings say."""
-    for scope, step, _ in survey.tasks:
-        choice = _choice(scope, step, facts)
-        agent = facts.settings.agents.get(choice.agent) if choice is not None else None
-        model = model_of(step, (scope.plan, *scope.around), None)
-        if choice is None or agent is None or agent.model is None or not agent.is_model or model is None:
-            continue
-        provider, own = model.partition(":")[0], agent.model.partition(":")[0]
-        if provider in PROVIDERS and provider != own and ":" in model:
-            detail = (
-                f"`{step.id}` names the model `{model}`, and its agent `{choice.agent}` speaks to `{own}:` models only."
-            )
+    for scope, step, name, agent in _performed(survey, facts):
+        model = model_of(step, (scope.plan, *scope.around), None) or ""
+        provider, own = model.partition(":")[0], (agent.model or "").partition(":")[0]
+        if agent.is_model and provider in PROVIDERS and provider != own and ":" in model:
+            detail = f"`{step.id}` names the model `{model}`, and its agent `{name}` speaks to `{own}:` models only."
             hint = f"Name one as `{own}:NAME`, or give the task to an agent that is defined with the other."
             yield blame_step(step.id, "E_FIELD_VALUE", detail, hint, command=_LIST)
 
 
 def uncounted(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Nobody relies on a limit that nothing counts: what a model costs that is spoken to directly is not known."""
-    for scope, step, _ in survey.tasks:
-        choice = _choice(scope, step, facts)
-        agent = facts.settings.agents.get(choice.agent) if choice is not None else None
-        if choice is None or agent is None or not agent.is_model:
-            continue
-        plans = (scope.plan, *scope.around)
-        given = [one for one in (step.budget, *(plan.budget for plan in plans)) if one is not None]
+    for scope, step, name, agent in _performed(survey, facts):
+        budgets = (step.budget, scope.plan.budget, *(plan.budget for plan in scope.around))
+        given = [one for one in budgets if one is not None] if agent.is_model else []
         if any(one.cost_usd is not None for one in given) and all(one.tokens is None for one in given):
-            detail = f"Nobody knows what the model `{choice.agent}` costs, so no limit in dollars ends `{step.id}`."
+            detail = f"Nobody knows what the model `{name}` costs, so no limit in dollars ends `{step.id}`."
             hint = "Limit its tokens as well: `**Budget:** max 200k tokens`."
             yield blame_step(step.id, "W_BUDGET", detail, hint)
 

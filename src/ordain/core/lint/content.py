@@ -1,8 +1,5 @@
-"""Rules about what stands in a plan, wherever it stands: its texts, numbers and free values are such that every reader
-and every terminal takes them alike.
-
-A reader of documents refuses the same earlier; these rules are for plans made by code.
-"""
+"""Rules about texts, numbers and free values, wherever they stand in a plan: every reader and every terminal takes them
+alike. A reader of documents refuses the same earlier; these rules are for plans made by code."""
 
 from __future__ import annotations
 
@@ -23,8 +20,6 @@ from ordain.core.text.limit import DEPTH_MAX, STRING_BYTES_MAX, number_fault, st
 from ordain.core.text.problem import Problem, blame_step
 from ordain.core.text.schema import patterns, schema_faults
 from ordain.core.text.secret import CREDENTIALS, SHAPES, compiled
-
-# --- Content ---------------------------------------------------------------------------------------------------------
 
 _ESCAPED = (b"\\u00", b"\\b", b"\\f", b"\\r")
 _WIDE = (re.compile(rb"\xc2[\x80-\x9f]"), re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"))
@@ -72,8 +67,7 @@ def _in_doubt(survey: Survey) -> Iterator[tuple[Step | None, Any]]:
 
 
 def _doubtful(data: bytes | None) -> bool:
-    """Whether a value's JSON may hold a forbidden character or a text that is too long; None is JSON that nobody could
-    write. It may always say yes."""
+    """Whether a value's JSON, where it could be written, may hold a forbidden character or a text that is too long."""
     if data is None or b"\x7f" in data or (b"\\" in data and any(escape in data for escape in _ESCAPED)):
         return True
     if not data.isascii() and any(pattern.search(data) for pattern in _WIDE):
@@ -93,25 +87,23 @@ def _scalars(value: Any, skipped: Any = None) -> Iterator[Any]:
     todo, seen = [value], set()
     while todo:
         one = todo.pop()
+        if (one is skipped and one is not value) or id(one) in seen or isinstance(one, NestedPlan):
+            continue
         match one:
-            case _ if (one is skipped and one is not value) or id(one) in seen or isinstance(one, NestedPlan):
-                continue
             case str() | int() | float():
                 yield one
+                continue
             case msgspec.Struct():
-                seen.add(id(one))
                 todo += [getattr(one, field) for field in one.__struct_fields__]
             case Mapping():
-                seen.add(id(one))
                 todo += [*one.keys(), *one.values()]
             case list() | tuple():
-                seen.add(id(one))
                 todo += one
+        seen.add(id(one))
 
 
 def letters(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """No word of a command, a path, an address or an argument passes for another. Names are ASCII by a rule of their
-    own, and prose is for people."""
+    """No word of a command, a path, an address or an argument passes for another."""
     if survey.encoded is not None and survey.encoded.isascii():
         return
     plans = ((None, scope.plan.protect, ()) for scope in survey.scopes)
@@ -233,8 +225,7 @@ def _problem(code: str, detail: str, step: Step | None) -> Problem:
     return blame_step(step.id, code, f"`{step.id}`: {detail[:1].lower()}{detail[1:]}")
 
 
-# --- Secret ----------------------------------------------------------------------------------------------------------
-# The rule about secrets: none stands in a plan, for a plan is stored, shown and sent around.
+# --- Secrets: none stands in a plan, for a plan is stored, shown and sent around -------------------------------------
 
 _WORD = re.compile(rb"[A-Za-z0-9]")
 _ESCAPES = (b"\\n", b"\\t", b"\\r")
@@ -242,8 +233,7 @@ _KEEP_SECRETS = "Let the program read it from where secrets are kept, such as a 
 
 
 def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """No text in the plan has the shape of a well-known secret, or is one that a variable holds; the problem shows at
-    most how it begins."""
+    """No text has the shape of a well-known secret, or is one that a variable holds; shown is at most how it begins."""
     held = {written(value): f"the value of ${name}" for name, value in facts.secrets.items()}
     values = {value.strip(b'"'): whose for value, whose in held.items() if value is not None}
     if next(secrets_in(survey.encoded or _shown(survey.plan), values), None) is None:
@@ -277,8 +267,7 @@ def secrets_in(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
 
 
 def _shown(value: Any) -> bytes:
-    """What cannot be written as JSON has other problems, and is looked at as Python shows it; what Python
-    does not show either, not at all."""
+    """What cannot be written as JSON has other problems, and is looked at as Python shows it, if it does."""
     try:
         return repr(value).encode("utf-8", "surrogatepass")
     except (RecursionError, ValueError):  # Python writes no very long numbers

@@ -92,10 +92,9 @@ class LintedPath(NamedTuple):
 
 def named_paths(survey: Survey, facts: Facts) -> list[LintedPath]:
     """Every path a plan names, found once for all the rules."""
-    known = survey.paths
-    if known is None or known[0] is not facts.tools:
-        survey.paths = known = facts.tools, [*_find_paths(survey, facts.tools)]
-    found: list[LintedPath] = known[1]
+    if survey.paths is None or survey.paths[0] is not facts.tools:
+        survey.paths = facts.tools, [*_find_paths(survey, facts.tools)]
+    found: list[LintedPath] = survey.paths[1]
     return found
 
 
@@ -136,8 +135,7 @@ class _Protection:
         self._cost = 0
 
     def fault(self, step: Step, path: str, *, deep: bool) -> str | None:
-        """Why a path that a step writes must not be written; None when nothing protects it, nor, where it is `deep`,
-        anything that is surely beneath it."""
+        """Why a path must not be written: it, or where it is `deep` something surely beneath it, is protected."""
         plan = self._survey.plan
         if not step.protect and not plan.protect and len(self._survey.scopes) == 1:
             return None
@@ -301,11 +299,10 @@ def edits_fit(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _unbounded(scope: Scope, *, tasks: bool = True) -> list[str]:
-    """The steps that may write whatever they like: commands, agents, actions of others, unless they say what they
-    write."""
-    kept = (one for one in scope.steps.items() if tasks or not isinstance(one[1].action, Task))
-    steps = ((name, step.action) for name, step in kept if not step.writes)
-    return [name for name, action in steps if not isinstance(action, CallTool) or command_text(action) is not None]
+    """The commands, agents and actions of others that do not say what they write."""
+    steps = ((name, step.action) for name, step in scope.steps.items() if not step.writes)
+    kept = ((name, action) for name, action in steps if tasks or not isinstance(action, Task))
+    return [name for name, action in kept if not isinstance(action, CallTool) or command_text(action) is not None]
 
 
 # --- What is written -----------------------------------------------------------------------------------------------
@@ -336,9 +333,8 @@ def protected_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
     protecting = [step for step in survey.steps if step.protect]
     if not protecting:
         return
-    writers = [
-        (path, step) for path, steps in find_writers(survey, facts, directories=False).paths.items() for step in steps
-    ]
+    found = find_writers(survey, facts, directories=False).paths.items()
+    writers = [(path, step) for path, steps in found for step in steps]
     cost = 0
     for step in protecting:
         scope = survey.scope_of(step)

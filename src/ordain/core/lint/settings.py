@@ -1,9 +1,6 @@
 """What is wrong with the lists of the settings: entries that mean nothing, rules that do not do what their examples
-say. A misspelt deny would deny nothing, so a configuration with any of it is not trusted.
-
-Rules are tried alone, on the calls of their examples, in each way that they are used: as what lets through where
-`allow` or `open` names them, as what forbids or asks where another list does, and in both ways where none does.
-"""
+say. A misspelt deny would deny nothing, so a configuration with any of it is not trusted. Rules are tried alone, in
+each way that lists use them, or in both ways where none does."""
 
 from __future__ import annotations
 
@@ -34,8 +31,6 @@ from ordain.core.policy.ruling import AllowList, Strict, quoted
 from ordain.core.policy.settings import DEFAULTS, Settings, arbiter_of, planner_access
 from ordain.core.text.path import OFF_LIMITS, pattern_fault
 from ordain.core.text.problem import Problem, closest
-
-# --- List check ------------------------------------------------------------------------------------------------------
 
 SHOWN_MAX = 200
 
@@ -161,8 +156,7 @@ def _name_fault(entry: str, settings: Settings, tools: Mapping[str, ToolDefiniti
 
 
 def _operation_fault(source: str, operation: str, tools: Mapping[str, ToolDefinition]) -> _Fault | None:
-    """That a source has no such operation. Nothing is said of one that was not asked, or where it is a name that the
-    source's list leaves out."""
+    """That a source, which was asked, has no such operation, and does not just leave it out of its list."""
     known = operations_of(source, tools)
     if not known or operation in known or not callable_name(operation):
         return None
@@ -241,7 +235,7 @@ def _rule_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> I
         for key, examples in (("matches", rule.matches), ("matches_not", rule.matches_not)):
             for example in examples:
                 definition, faults = _called(example, settings, tools)
-                if definition is not None or _is_hosts(example.tool):
+                if definition is not None or HOST_TOOL.fullmatch(example.tool):
                     must = key == "matches"
                     subject = subject_of_call(example.tool, example.args, definition, settings.understand)
                     if letting or unused:
@@ -255,8 +249,7 @@ def _rule_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> I
 def _called(
     example: Example, settings: Settings, tools: Mapping[str, ToolDefinition]
 ) -> tuple[ToolDefinition | None, list[_Fault]]:
-    """What is known of the tool that an example calls, and why nobody can call it so. Of a server that was not asked,
-    only what the settings say of it is known."""
+    """What is known of the tool that an example calls, and why nobody can call it so."""
     tool = tools.get(example.tool) or COMMANDS.get(example.tool)
     if tool is not None:
         later = [name for name, value in example.args.items() if "${" in str(value)]
@@ -266,13 +259,9 @@ def _called(
     if source in settings.sources:
         effect = settings.sources[source].effects.get(operation, EffectClass.OPAQUE)
         return ToolDefinition(name=example.tool, description="", effect=effect), []
-    if _is_hosts(example.tool):
+    if HOST_TOOL.fullmatch(example.tool):
         return None, []
     return None, [("calls a tool that there is not", closest(example.tool, sorted({*tools, *settings.sources})))]
-
-
-def _is_hosts(tool: str) -> bool:
-    return HOST_TOOL.fullmatch(tool) is not None
 
 
 def _shown(example: Example) -> str:
@@ -293,10 +282,8 @@ def _forbidding_fault(rule: CallRule, subject: Subject, must: bool, used: list[s
     if not must and (surely or maybe):
         yield f"must not be meant, and {'is' if surely else 'may be'}{_by(used)}", _TIGHTER
     elif must and not surely:
-        yield (
-            f"must be meant, and {'only may be' if maybe else 'is not'}{_by(used)}",
-            tuple(_why_not_meant(rule, subject)),
-        )
+        how = "only may be" if maybe else "is not"
+        yield f"must be meant, and {how}{_by(used)}", tuple(_why_not_meant(rule, subject))
 
 
 _ALONE = RULE
@@ -356,9 +343,7 @@ def _unlike(
             yield f"`{name}` is not like what `where` says."
 
 
-# --- Remark ----------------------------------------------------------------------------------------------------------
-# What a person should know of settings before trusting them: nothing is wrong, and it may not be what they want. What
-# counts no longer, what is open as a whole, and names that may be misspelt or newer than this version.
+# --- What a person should know of settings before trusting them ------------------------------------------------------
 
 _OWN_SERVER = "ordain"
 """What our own server is called in the settings of agents' hosts."""
@@ -391,23 +376,18 @@ def remarks(before: Settings | None, now: Settings) -> Iterator[str]:
 
 def _of_models(before: Settings, now: Settings) -> Iterator[str]:
     """Addresses that are told of this workspace from now on."""
-    known = {agent.base_url for agent in before.agents.values()} | {_arbiter_address(before), _planner_address(before)}
+    known = {agent.base_url for agent in before.agents.values()} | set(_addresses(before).values())
     told = {f"[agents.{name}]": agent.base_url for name, agent in now.agents.items() if agent.is_model}
-    told |= {"[run] arbiter": _arbiter_address(now), "[planner] model": _planner_address(now)}
-    for where, address in told.items():
+    for where, address in (told | _addresses(now)).items():
         if address and address not in known:
             told_there = "what it is asked, what it reads and what its tools answer is sent there"
             yield f"{where} is a model at {address}: {told_there}."
 
 
-def _planner_address(settings: Settings) -> str:
-    planner = planner_access(settings)
-    return planner.base_url if planner is not None else ""
-
-
-def _arbiter_address(settings: Settings) -> str:
-    judge = arbiter_of(settings)
-    return judge.base_url if judge is not None else ""
+def _addresses(settings: Settings) -> dict[str, str]:
+    """Those of models that are no agents, by the setting that names them."""
+    named = {"[run] arbiter": arbiter_of(settings), "[planner] model": planner_access(settings)}
+    return {where: one.base_url for where, one in named.items() if one is not None}
 
 
 def _of_hosts(settings: Settings) -> Iterator[str]:

@@ -71,8 +71,8 @@ def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:
         several = operations_of(call.tool, facts.tools)
         source = facts.settings.sources.get(call.tool)
         serves = source is not None and (bool(source.mcp) or source.url is not None)
-        detail: str | None = None
         hints: tuple[str, ...] = ()
+        detail = ""
         if call.operation is not None and call.tool in facts.tools:
             detail = f"`{call.tool}` has no operation `{call.operation}`, or any other."
             hints = survey.near(call.operation, facts.tools) or ("Leave `operation` out.",)
@@ -82,7 +82,7 @@ def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:
         elif call.operation is not None and several and call.operation not in several and "${" not in call.operation:
             detail = f"`{call.tool}` has no operation `{call.operation}`."
             hints = survey.near(call.operation, several) or ("ordain tools lists them.",)
-        if detail is not None:
+        if detail:
             yield blame_step(step.id, "E_TOOL_OPERATION", detail, *hints)
     for _, step, task in survey.tasks:
         for entry in task.tools or ():
@@ -110,10 +110,8 @@ def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _uses(survey: Survey) -> Iterator[tuple[Step, str, str | None]]:
-    commanding = {id(step) for step, _ in survey.commands}
-    yield from ((step, SHELL.name, None) for step, _ in survey.commands)
-    looked_at = {id(step): step for step, _ in (*survey.contracts, *survey.checks)}
-    yield from ((step, SHELL.name, None) for key, step in looked_at.items() if key not in commanding)
+    with_commands = {id(step): step for step, *_ in survey.shell_texts}
+    yield from ((step, SHELL.name, None) for step in with_commands.values())
     yield from ((step, call.tool, call.operation) for step, call in survey.calls)
     for _, step, task in survey.tasks:
         for entry in task.tools or ():
@@ -160,12 +158,9 @@ def requests(survey: Survey, facts: Facts) -> Iterator[Problem]:
             fault = header_fault(known)
             if fault is not None:
                 yield blame_step(step.id, "E_TOOL_ARGS", f"`{step.id}` sends the header {fault}.")
-        elif (
-            kind == "url"
-            and isinstance(value, str)
-            and not is_reference(value, item)
-            and read_address(without_references(value, item)) is None
-        ):
+        elif kind != "url" or not isinstance(value, str) or is_reference(value, item):
+            continue
+        elif read_address(without_references(value, item)) is None:
             detail = f"`{step.id}`: `{value}` is not an address that a request can be sent to."
             hint = "Write `https://HOST/PATH?QUERY`, percent-encoded, with no password and no `#`."
             yield blame_step(step.id, "E_TOOL_ARGS", detail, hint)

@@ -1,8 +1,5 @@
-"""What the plan format has and this version does not carry out.
-
-Such a plan is a good plan, and lint says so with a warning; but it is refused when it is prepared, because nothing that
-is approved may be ignored when it runs.
-"""
+"""What the plan format has and this version does not carry out: lint warns of it, and it is refused when the plan is
+prepared, because nothing that is approved may be ignored when it runs."""
 
 from __future__ import annotations
 
@@ -37,8 +34,7 @@ def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def not_yet_refused(plan: Plan, tools: Mapping[str, ToolDefinition], *, panes: bool, tier: int) -> tuple[Problem, ...]:
-    """The same as refusals, for when the plan is to be stored and run, at a trust tier. `panes` says that panes can be
-    looked at."""
+    """The same as refusals, for when the plan is to be stored and run. `panes`: panes can be looked at."""
     return tuple(
         blame_step(step, "E_NOT_YET", f"This version does not carry out {what}.")
         for step, what in _parts(Survey(plan), tools, panes=panes, tier=tier)
@@ -53,8 +49,7 @@ def _parts(
     for step in survey.steps:
         if _step_values(step) != _NOTHING:
             yield from ((step.id, what) for what in _field_parts(step, tools, tier))
-        for what in _step_parts(step, panes=panes):
-            yield step.id, what
+        yield from ((step.id, what) for what in _step_parts(step, panes=panes))
 
 
 def _field_parts(step: Step, tools: Mapping[str, ToolDefinition], tier: int) -> Iterator[str]:
@@ -87,8 +82,7 @@ def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
 
 
 def _around(step: Step) -> Iterator[tuple[str, object]]:
-    """What is about one attempt, and a plan is none: its steps have attempts, each with a timeout and proof of its
-    own. What it protects is protected in each of them, and would not be while its own contract runs."""
+    """What is about one attempt, and a plan is none. What it protects would not be while its own contract runs."""
     yield "timeout", step.timeout_ms
     yield "proof", step.proof
     yield "protect", step.protect if step.protect and contract_of(step) is not None else None
