@@ -163,3 +163,6 @@ class _All(dict[str, EffectClass]):
 
     def __getitem__(self, name: str) -> EffectClass:
         return self._effect
+
+    def get(self, name: str, default: object = None) -> EffectClass:  # type: ignore[override]
+        return self._effect
