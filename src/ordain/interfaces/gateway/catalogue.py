@@ -34,13 +34,6 @@ LISTS = {
 """Under which key a list is answered."""
 
 
-class ServerListing(NamedTuple):
-    """What one server listed."""
-
-    server: str
-    entries: Sequence[Any]
-
-
 class ListedEntry(NamedTuple):
     """One thing that a server listed, as it listed it."""
 
@@ -63,7 +56,7 @@ class Catalogue:
 
     def __init__(self, front: Front, links: Mapping[str, ServerLink], own: ServerLink) -> None:
         self._front, self._links, self._own = front, links, own
-        self._listed: dict[str, ServerListing] = {}
+        self._listed: dict[str, Sequence[Any]] = {}
         self.tools: dict[str, ListedEntry] = {}
         self.prompts: dict[str, ListedEntry] = {}
         self._resources: dict[str, str] = {}
@@ -118,36 +111,35 @@ class Catalogue:
         for link in self._links.values():
             if known := self.last_known(link).get("tools"):
                 if method == "tools/list":
-                    self._listed[link.name] = ServerListing(link.name, known)
+                    self._listed[link.name] = known
                 elif link.arriving is not None:
                     await asyncio.wait([link.arriving])
         asked = [link for link in (*self._links.values(), self._own) if self._has(link, method.partition("/")[0])]
-        said = await asyncio.gather(*(self._pages(link, method, key, params) for link in asked))
-        lists = [ServerListing(link.name, one.entries) for link, one in zip(asked, said, strict=True)]
-        theirs = [one.first for link, one in zip(asked, said, strict=True) if link is not self._own]
-        answers = [one for one in theirs or [one.first for one in said] if one is not None] or [{}]
+        pages = await asyncio.gather(*(self._pages(link, method, key, params) for link in asked))
+        said = list(zip(asked, pages, strict=True))
+        theirs = [one.first for link, one in said if link is not self._own]
+        answers = [one for one in theirs or [one.first for one in pages] if one is not None] or [{}]
         if method == "tools/list":
-            for link, one in zip(asked, said, strict=True):
+            for link, one in said:
                 self._know(link, one)
             entries = self._name_tools()
         elif method == "prompts/list":
-            self.prompts, entries = self._named(lists)
+            self.prompts, entries = self._named([(link.name, one.entries) for link, one in said])
         else:
             where = self._resources if method == "resources/list" else self._templates
             field = "uri" if method == "resources/list" else "uriTemplate"
             entries = []
-            for listed in lists:
-                for one in listed.entries:
-                    uri = one.get(field) if isinstance(one, dict) else None
-                    if isinstance(uri, str) and _is_ours(uri) and listed.server != OWN:
-                        continue  # what it says would be taken for ours
-                    entries.append(one)
-                    if isinstance(uri, str):
-                        where.setdefault(uri, listed.server)
+            for link, one in ((link, one) for link, listed in said for one in listed.entries):
+                uri = one.get(field) if isinstance(one, dict) else None
+                if isinstance(uri, str) and _is_ours(uri) and link is not self._own:
+                    continue  # what it says would be taken for ours
+                entries.append(one)
+                if isinstance(uri, str):
+                    where.setdefault(uri, link.name)
         return merged_list(key, entries, answers)
 
     def _know(self, link: ServerLink, said: _Listing) -> None:
-        self._listed[link.name] = ServerListing(link.name, said.entries)
+        self._listed[link.name] = said.entries
         if said.first is not None and link.greeted and link is not self._own:
             self._front.keep(link.name, {"greeting": link.greeted, "tools": said.entries})
         link.known_at = said.at
@@ -155,11 +147,11 @@ class Catalogue:
 
     def _name_tools(self) -> list[Any]:
         """All tools as they are told; from now on they are known by these names."""
-        order = [self._listed[link.name] for link in (*self._links.values(), self._own) if link.name in self._listed]
-        self.tools, entries = self._named(order)
+        listed = [(name, self._listed[name]) for name in (*self._links, OWN) if name in self._listed]
+        self.tools, entries = self._named(listed)
         return entries
 
-    def _named(self, lists: list[ServerListing]) -> tuple[dict[str, ListedEntry], list[Any]]:
+    def _named(self, lists: Sequence[tuple[str, Sequence[Any]]]) -> tuple[dict[str, ListedEntry], list[Any]]:
         found, left_out = named(lists)
         for one in left_out:
             self._front.say(f"`{one}` has a name that another one has too, and cannot be reached.")
@@ -167,8 +159,7 @@ class Catalogue:
         return found, shown
 
     async def list_anew(self, link: ServerLink, params: Message) -> bool:
-        """Have a server list its tools again, which it said are others now, or which was started again; whether it
-        did."""
+        """Have a server list its tools again, which may be others now; whether it did."""
         said = await self._pages(link, "tools/list", "tools", params)
         if said.first is None:
             return False
@@ -219,13 +210,13 @@ def mangled(name: str) -> str:
     return _NOT_PLAIN.sub("_", name)
 
 
-def named(lists: Iterable[ServerListing]) -> tuple[dict[str, ListedEntry], list[str]]:
-    """What there is, by the names for clients, in order; and what cannot be named, because even its longer name is
-    another's."""
-    lists = [ServerListing(one.server, list(filter(_is_named, one.entries))) for one in lists]
-    ours = {mangled(said["name"]) for one in lists if one.server == OWN for said in one.entries}
-    had = Counter(name for one in lists for name in {mangled(said["name"]) for said in one.entries})
-    begins = {one.server: f"{mangled(one.server)}{_SERVED}" for one in lists if one.server != OWN}
+def named(lists: Iterable[tuple[str, Sequence[Any]]]) -> tuple[dict[str, ListedEntry], list[str]]:
+    """What servers listed, by the names for clients, in order; and what cannot be named, because even its longer name
+    is another's."""
+    lists = [(server, list(filter(_is_named, entries))) for server, entries in lists]
+    ours = {mangled(said["name"]) for server, entries in lists if server == OWN for said in entries}
+    had = Counter(name for _, entries in lists for name in {mangled(said["name"]) for said in entries})
+    begins = {server: f"{mangled(server)}{_SERVED}" for server, _ in lists if server != OWN}
     found: dict[str, ListedEntry] = {}
     owners: dict[str, str] = {}
     left_out: list[str] = []

@@ -1,8 +1,5 @@
 """What all sessions of a gateway share: the servers it fronts, the guard, and Ordain's own server; and the guard as one
-session meets it.
-
-A call is what its server listed last and what the settings in force say of that. Where anything about it cannot be told
-it is refused: nobody knows then what is open.
+session meets it. A call about which anything cannot be told is refused: nobody knows then what is open.
 """
 
 from __future__ import annotations
@@ -31,9 +28,7 @@ from ordain.interfaces.robot import envelope as robot
 from ordain.ports.tool import Unreached, Upstream, Upstreams
 
 THROUGH = "gateway"
-_READING = frozenset(
-    ["resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete"]
-)
+_READING = ("resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete")
 """What is asked of servers that changes nothing, by the protocol."""
 
 
@@ -57,9 +52,9 @@ class GatewayPatience(msgspec.Struct, frozen=True, kw_only=True):
     """How long servers are waited for."""
 
     late_s: float = 5.0
-    """How long the servers that are there wait for the others when a session begins. Who comes later is announced."""
     known_s: float = 1.0
-    """How long they wait where it is known what all of them had last time: that is listed until they are there."""
+    """How long the servers that are there wait for the others when a session begins; and where it is known what all of
+    them had last time, which is listed until they are there."""
     discover_s: float = 10.0
     """How long a server may take to say what it is in the modern era."""
     acknowledge_s: float = 5.0
@@ -108,10 +103,8 @@ def front_of(
     only: Collection[str] = (),
     say: Callable[[str], None] = lambda words: None,
 ) -> Front:
-    """The front of a workspace's gateway: all servers of its settings, or `only` some; raises Refused where there is
-    one not."""
-    guarding = app.guard
-    there = guarding.in_force().servers
+    """The front of a workspace's gateway: all servers of its settings, or `only` some, which must be among them."""
+    guarding, there = app.guard, app.guard.in_force().servers
     for name in only:
         if name not in there:
             raise refuse(
@@ -150,7 +143,6 @@ class CallJudge:
         self._definitions: dict[tuple[str, str], tuple[Mapping[str, Any], ToolSource, ToolDefinition]] = {}
 
     def note_agent(self, params: Message) -> None:
-        """Remember what the client calls itself, where a request says."""
         info = client_info(params)
         if isinstance(info, dict):
             self._agent = claimed_name(str(info.get("name", "")), str(info.get("version", ""))) or self._caller.agent
@@ -179,16 +171,15 @@ class CallJudge:
         return call, Met(judged=Judged(standing=CallStanding.DENIED, why=problem.detail), problem=problem, refused=True)
 
     def _call_of(self, in_force: GuardInForce, link: ServerLink, name: str, params: Message, *, tool: bool) -> Call:
-        known = operation_name(link.name, name)
+        known, definition = operation_name(link.name, name), None
         if tool:
             args = params.get("arguments")
             definition = self._definition(in_force, link, name)
             return Call(tool=known, args=args if isinstance(args, dict) else {}, definition=definition)
+        if name in _READING and link.name in in_force.servers:
+            definition = ToolDefinition(name=known, description=name, effect=EffectClass.READS, schema={})
         args = {key: value for key, value in params.items() if key != "_meta"}
-        if name not in _READING or link.name not in in_force.servers:
-            return Call(tool=known, args=args)
-        reads = ToolDefinition(name=known, description=name, effect=EffectClass.READS, schema={})
-        return Call(tool=known, args=args, definition=reads)
+        return Call(tool=known, args=args, definition=definition)
 
     def _definition(self, in_force: GuardInForce, link: ServerLink, name: str) -> ToolDefinition | None:
         """What is known of a tool: from what its server listed last, and the settings in force now."""

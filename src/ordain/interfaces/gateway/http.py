@@ -32,15 +32,12 @@ from starlette.requests import Request
 from ordain.interfaces.gateway.front import Caller, Front
 from ordain.interfaces.gateway.lines import Begin, ClientSession, Direct, Line, answer_json, answer_nothing
 from ordain.interfaces.gateway.relay import Relay
-from ordain.interfaces.gateway.relay import Send as Sending
 from ordain.interfaces.gateway.wire import Id, Message, error, read_line
 from ordain.interfaces.http.entrance import Entrance, Receive, Scope, Send, mark
 from ordain.interfaces.http.server import BODY_MAX, serve_http
 
 IDLE_S = 30 * 60.0
 """How long a session is kept that nobody uses, with the servers that were started for it."""
-SESSIONS_MAX = 50
-"""How many sessions one token has at most. One more ends the one that nobody used for longest."""
 _CLIENT, _OWNER = "ordain.client", "ordain.owner"
 
 
@@ -60,11 +57,7 @@ def serve_gateway_http(
     holder: Callable[[str], str | None],
 ) -> None:
     """Serve the gateway on a socket that is reached by these names, to whoever holds a token; `close` ends it all."""
-
-    def begin(send: Sending, client: str) -> Relay:
-        return Relay(front, send, Caller(name=client, proved=True))
-
-    gateway = GatewayHttp(begin, close)
+    gateway = GatewayHttp(lambda send, client: Relay(front, send, Caller(name=client, proved=True)), close)
     serve_http(gateway_application(gateway, hosts, holder), listening, gateway.end)
 
 
@@ -79,17 +72,12 @@ def _passed(scope: Scope, client: str, token: str) -> None:
 
 
 class GatewayHttp:
-    """Sessions and lines of all clients that were let in."""
+    """Sessions and lines of all clients that were let in; `close` closes what all of them stand on."""
 
     def __init__(
-        self,
-        begin: Begin,
-        close: Callable[[], Awaitable[None]],
-        *,
-        idle_s: float = IDLE_S,
-        sessions_max: int = SESSIONS_MAX,
+        self, begin: Begin, close: Callable[[], Awaitable[None]], *, idle_s: float = IDLE_S, sessions_max: int = 50
     ) -> None:
-        """`close` closes what all of them stand on, when they are closed."""
+        """One more session of a token than `sessions_max` ends the one that nobody used for longest."""
         self._begin, self._close, self._idle_s, self._sessions_max = begin, close, idle_s, sessions_max
         self._sessions: dict[str, ClientSession] = {}
         self._direct: dict[str, Direct] = {}
@@ -108,18 +96,14 @@ class GatewayHttp:
             line.end()
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await send({"type": "lifespan.startup.complete"})
-                continue
-            lines: list[Line] = [*self._sessions.values(), *self._direct.values()]
-            self._sessions.clear()
-            self._direct.clear()
-            await asyncio.gather(*(line.close() for line in lines), *self._closing, return_exceptions=True)
-            await self._close()
-            await send({"type": "lifespan.shutdown.complete"})
-            return
+        while (await receive())["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        lines: list[Line] = [*self._sessions.values(), *self._direct.values()]
+        self._sessions.clear()
+        self._direct.clear()
+        await asyncio.gather(*(line.close() for line in lines), *self._closing, return_exceptions=True)
+        await self._close()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -152,7 +136,7 @@ class GatewayHttp:
             session = _there(session)
             if not takes_stream:
                 raise _Turned(406, INVALID_REQUEST, "text/event-stream is to be taken.")
-            if session.streamed:
+            if session.standing is not None:
                 raise _Turned(409, INVALID_REQUEST, "The session has its stream already.")
             with session.used():
                 await session.listen(receive, send)
@@ -292,7 +276,7 @@ def _params_rejection(line: Direct, message: Message, headers: Headers) -> Inbou
     name, arguments = params.get("name"), params.get("arguments") or {}
     if message["method"] != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
         return None
-    schema = line.schema(name)
+    schema = line.schemas.get(name)
     return validate_mcp_param_headers(schema, arguments, headers) if schema is not None else None
 
 

@@ -21,14 +21,22 @@ from typing import Any, Protocol
 import anyio
 
 from ordain.interfaces.gateway.relay import Send as Sending
-from ordain.interfaces.gateway.wire import INTERNAL_ERROR, METHOD_NOT_FOUND, Id, Message, error, notification, written
+from ordain.interfaces.gateway.wire import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    SUBSCRIPTION,
+    Id,
+    Message,
+    error,
+    notification,
+    written,
+)
 from ordain.interfaces.http.entrance import Receive, Send
 
 CANCELLED = -32800
 """What a cancelled request is answered, where a request ends with its answer only; as the SDK has it."""
 PATIENCE_S = 60.0
 """How long a client may read nothing that has a server in common with others, who wait for it meanwhile."""
-_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 HELD_MAX = 16
 """How many messages wait for a client that is slow to read; whoever has more to send waits too."""
 PING_S = 15.0
@@ -66,20 +74,15 @@ class Exchange:
         self._in.close()
 
     async def answer(
-        self,
-        receive: Receive,
-        send: Send,
-        headers: Headers = (),
-        status: Callable[[Message], int] = lambda message: 200,
+        self, receive: Receive, send: Send, headers: Headers = (), status: Callable[[Message], int] = lambda _: 200
     ) -> bool:
         """Send all until the response; whether it came to that. `status` is of a response that is all there is."""
         async with self._listened_to(receive):
             try:
                 first = await self._next()
             except anyio.EndOfStream:
-                await answer_json(
-                    send, 500, error(None, INTERNAL_ERROR, "The session ended before the answer."), headers
-                )
+                ended = error(None, INTERNAL_ERROR, "The session ended before the answer.")
+                await answer_json(send, 500, ended, headers)
                 return False
             if first is not None and "method" not in first:
                 await answer_json(send, status(first), first, headers)
@@ -114,18 +117,19 @@ class Exchange:
     @asynccontextmanager
     async def _listened_to(self, receive: Receive) -> AsyncIterator[None]:
         """While the client is there: who is gone is told nothing any longer, and holds nobody up."""
-        watching = asyncio.create_task(self._watch(receive))
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self.end()
+
+        watching = asyncio.create_task(watch())
         try:
             yield
         finally:
             watching.cancel()
             self._in.close()
             self._out.close()
-
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self.end()
 
 
 async def answer_json(send: Send, status: int, message: Mapping[str, Any], headers: Headers = ()) -> None:
@@ -146,7 +150,6 @@ class RequestRelay(Protocol):
 
     async def received(self, message: Message) -> None:
         """A message of the client's; returns before it is dealt with."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -210,7 +213,8 @@ class ClientSession(Line):
         self.name, self.owner = name, owner
         self.begun = False
         """Whether it was begun as the protocol has it; what was not is none."""
-        self._standing: Exchange | None = None
+        self.standing: Exchange | None = None
+        """The stream that is open for what belongs to no request."""
         self._waiting: deque[Message] = deque(maxlen=HELD_MAX)
         """What belongs to no request and came while no stream was open."""
         super().__init__(begin, client, idle_s, idle)
@@ -218,11 +222,6 @@ class ClientSession(Line):
     @property
     def headers(self) -> Headers:
         return ((b"mcp-session-id", self.name.encode()),)
-
-    @property
-    def streamed(self) -> bool:
-        """Whether a stream is open for what belongs to no request."""
-        return self._standing is not None
 
     def asked(self, number: Id) -> bool:
         return number in self._exchanges
@@ -247,17 +246,17 @@ class ClientSession(Line):
 
     async def listen(self, receive: Receive, send: Send) -> None:
         """A stream of what belongs to no request."""
-        self._standing = Exchange(tuple(self._waiting))
+        self.standing = Exchange(tuple(self._waiting))
         self._waiting.clear()
         try:
-            await self._standing.stream(receive, send, self.headers)
+            await self.standing.stream(receive, send, self.headers)
         finally:
-            self._standing = None
+            self.standing = None
 
     def end(self) -> None:
         super().end()
-        if self._standing is not None:
-            self._standing.end()
+        if self.standing is not None:
+            self.standing.end()
 
     async def _tell(self, message: Message, related: Id | None) -> None:
         if "method" not in message:
@@ -267,7 +266,7 @@ class ClientSession(Line):
             exchange = self._exchanges.get(related)
         else:
             # Without a stream of its own, it goes where somebody listens.
-            exchange = self._standing or next(reversed(self._exchanges.values()), None)
+            exchange = self.standing or next(reversed(self._exchanges.values()), None)
             if exchange is None:
                 self._waiting.append(message)
         if exchange is not None:
@@ -281,12 +280,9 @@ class Direct(Line):
         self._numbers = itertools.count(1)
         self._originals: dict[Id, Id] = {}
         self._listing: set[Id] = set()
-        self._schemas: dict[str, Any] = {}
+        self.schemas: dict[str, Any] = {}
+        """The schema of each tool's arguments, as a client was told it."""
         super().__init__(begin, client, idle_s, idle)
-
-    def schema(self, tool: str) -> Any | None:
-        """The schema of a tool's arguments, as a client was told it."""
-        return self._schemas.get(tool)
 
     async def ask(self, message: Message, receive: Receive, send: Send, status: Callable[[Message], int]) -> None:
         """A request and its answer. Its client cancels it by leaving."""
@@ -322,7 +318,7 @@ class Direct(Line):
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                self._schemas[tool["name"]] = tool.get("inputSchema")
+                self.schemas[tool["name"]] = tool.get("inputSchema")
 
 
 def _of_subscription(message: Message, number: Id, original: Id) -> Message:
@@ -330,6 +326,6 @@ def _of_subscription(message: Message, number: Id, original: Id) -> Message:
     for part in ("params", "result"):
         inside = message.get(part)
         meta = inside.get("_meta") if isinstance(inside, Mapping) else None
-        if isinstance(meta, Mapping) and meta.get(_SUBSCRIPTION) == number:
-            return {**message, part: {**inside, "_meta": {**meta, _SUBSCRIPTION: original}}}  # type: ignore[dict-item]
+        if isinstance(meta, Mapping) and meta.get(SUBSCRIPTION) == number:
+            return {**message, part: {**inside, "_meta": {**meta, SUBSCRIPTION: original}}}  # type: ignore[dict-item]
     return message

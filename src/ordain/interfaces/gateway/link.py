@@ -33,9 +33,8 @@ class PendingRequest(msgspec.Struct):
 
     answered: Answered
     related: Id | None = None
-    """The client's request that it belongs to."""
     token: Any = None
-    """The client's token for its progress."""
+    """The client's request that it belongs to, and the client's token for its progress."""
     stream: bool = False
     """Whether it is a stream of changes, which says by itself what belongs to it."""
 
@@ -72,26 +71,20 @@ class ServerLink:
         self.capabilities: Mapping[str, Any] | None = None
         """What it says that it can do; None before it was asked."""
         self.modern = False
-        """Whether it was asked in the modern era, and answered."""
         self.probed = False
-        """Whether it was asked in the modern era, and has not answered yet."""
+        """Whether it was asked in the modern era, and answered, or has not answered yet."""
         self.discovered: Message = {}
-        """What it answered then."""
         self.greeted: Message = {}
-        """What it answered to `initialize`."""
+        """What it answered in the modern era, and to `initialize`."""
         self.missing = False
-        """Whether it could not be had when the session began: then it has no part in it, or not yet."""
         self.why_missing = ""
-        """Why, as the end of a sentence that begins with it."""
+        """Whether it could not be had when the session began, or not yet; and why, as the end of a sentence."""
         self.arriving: asyncio.Task[None] | None = None
         """What waits for it, where it is not there yet."""
         self.changes = 0
-        """How often its tools may have become others."""
         self.known_at = -1
-        """How often that was when it listed those that are known."""
+        """How often its tools may have become others, and how often that was when it listed those that are known."""
         self.tools: dict[str, Mapping[str, Any]] = {}
-
-    # --- Beginning and ending ----------------------------------------------------------------------------------------
 
     @property
     def listed(self) -> bool:
@@ -143,7 +136,7 @@ class ServerLink:
 
     @property
     def _noise(self) -> str:
-        """What it wrote that is no message, as the end of a sentence about why it cannot be had."""
+        """What it wrote that is no message, as the end of a sentence."""
         noise = self._newest.noise if self._newest is not None else ""
         return f"; it wrote `{noise}`, which is no message" if noise else ""
 
@@ -212,7 +205,7 @@ class ServerLink:
             await asyncio.gather(*self._endings, return_exceptions=True)
 
     def _end(self, upstream: Upstream) -> None:
-        """End a session with the server beside everything else: it may take its time, and another may begin."""
+        """End a session beside everything else: it may take its time, and another may begin."""
         ending = asyncio.create_task(upstream.close())
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)

@@ -13,24 +13,26 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ordain.core.text.problem import Refused
-from ordain.interfaces.gateway.catalogue import LISTS, OWN, Catalogue, ListedEntry
-from ordain.interfaces.gateway.front import Caller, CallJudge, Front
-from ordain.interfaces.gateway.greeting import (
+from ordain.interfaces.gateway.answer import (
     OWN_CAPABILITIES,
     absent_words,
     alone,
     merged_capabilities,
     merged_discovery,
     merged_greeting,
+    refusal,
+    server_lost,
 )
+from ordain.interfaces.gateway.catalogue import LISTS, OWN, Catalogue, ListedEntry
+from ordain.interfaces.gateway.front import Caller, CallJudge, Front
 from ordain.interfaces.gateway.link import ServerLink
-from ordain.interfaces.gateway.refusal import refusal, server_lost
 from ordain.interfaces.gateway.subscription import ChangeStream
 from ordain.interfaces.gateway.wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    SUBSCRIPTION,
     Id,
     Message,
     ambiguous_key,
@@ -53,7 +55,6 @@ LOST = "ended before it answered; nobody can tell whether it did what it was ask
 NOT_LISTED = "does not say what tools it has"
 _CHANGED = "notifications/tools/list_changed"
 _T = TypeVar("_T")
-_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 Send = Callable[[Message, Id | None], Awaitable[None]]
 """Sends a message to the client: with the request of its own that it belongs to, where it does to one."""
@@ -66,13 +67,6 @@ _TOLD = frozenset([_INITIALIZED, "notifications/roots/list_changed", "notificati
 has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
 _BEGINNING = ("initialize", "server/discover", "ping")
 """What a client may ask before it is greeted."""
-
-
-class _Under(NamedTuple):
-    """A request of the client's that is under way."""
-
-    link: ServerLink
-    own: int
 
 
 class _ServerRequest(NamedTuple):
@@ -99,7 +93,8 @@ class Relay:
         self._catalogue = Catalogue(front, self._links, self._own)
         self._tasks: dict[Id, asyncio.Task[None]] = {}
         """What is being done about requests that no server has been handed yet, or several have."""
-        self._under: dict[Id, _Under] = {}
+        self._under: dict[Id, tuple[ServerLink, int]] = {}
+        """The client's requests that a server has, under which id of ours."""
         self._wanted: dict[str, _ServerRequest] = {}
         self._wants = 0
         self._jobs: dict[str, ServerLink] = {}
@@ -241,7 +236,7 @@ class Relay:
                 self._in_background(self._tell(link, method, message))
 
     async def _tell(self, link: ServerLink, method: str, message: Message) -> None:
-        """Tell a server what nobody knows the meaning of, if it is open or rules are not enforced."""
+        """Tell a server what nobody knows the meaning of, if it may be told."""
         _, met = await self._judging.meet(link, method, params_of(message), tool=False)
         if not met.refused:
             link.send(message)
@@ -252,7 +247,7 @@ class Relay:
             return
         under = self._under.pop(request, None)
         if under is not None:
-            under.link.take_back(under.own, params)
+            under[0].take_back(under[1], params)
         elif (listening := self._listening.pop(request, None)) is not None:
             listening.end()
         elif (task := self._tasks.get(request)) is not None:
@@ -271,22 +266,18 @@ class Relay:
                 await self._send(said, asked.related)
         elif method == "notifications/cancelled":
             await self._cancelled_by(link, message, params)
-        elif _SUBSCRIPTION in (meta := meta_of(params)):
-            asked = link.asked(meta[_SUBSCRIPTION])
-            listening = self._listening.get(asked.related) if asked is not None and asked.related is not None else None
+        elif SUBSCRIPTION in (meta := meta_of(params)):
+            asked = link.asked(meta[SUBSCRIPTION])
             if asked is not None and asked.related is not None:
-                said = {**message, "params": {**params, "_meta": {**meta, _SUBSCRIPTION: asked.related}}}
-                if listening is None:
-                    await self._send(said, asked.related)
-                else:
-                    await listening.heard(link, said)
+                said = {**message, "params": {**params, "_meta": {**meta, SUBSCRIPTION: asked.related}}}
+                listening = self._listening.get(asked.related)
+                await (listening.heard(link, said) if listening is not None else self._send(said, asked.related))
         else:
             await self._send(message, link.only_request())
 
     async def _want(self, link: ServerLink, message: Message, params: Message) -> None:
         self._wants += 1
-        own = f"ordain-{self._wants}"
-        meta = meta_of(params)
+        own, meta = f"ordain-{self._wants}", meta_of(params)
         token = meta.get("progressToken")
         if token is not None:
             message = {**message, "params": {**params, "_meta": {**meta, "progressToken": own}}}
@@ -331,7 +322,7 @@ class Relay:
         if not results:
             await self._own.ready()
             return answer(request, alone(self._own.greeted, absent_words(self._links.values())))
-        self._beside(self._own.ready())
+        self._in_background(self._ready_own())
         own = OWN_CAPABILITIES[False]
         if self._late:
             own = merged_capabilities(own, {"tools": {"listChanged": True}})
@@ -368,7 +359,7 @@ class Relay:
             said = merged_discovery(results, OWN_CAPABILITIES[True], absent_words(self._links.values()))
         if said is None:
             return error(request, METHOD_NOT_FOUND, "Method not found", {"method": "server/discover"})
-        self._beside(self._own.ready())
+        self._in_background(self._ready_own())
         return answer(request, said)
 
     async def _each(
@@ -428,15 +419,11 @@ class Relay:
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._front.say(f"A server that came late could not take part: {type(failure).__name__}")
 
-    def _beside(self, work: Awaitable[None]) -> None:
-
-        async def doing() -> None:
-            try:
-                await work
-            except Unreached as gone:
-                self._front.say(f"Ordain's own server {gone}.")
-
-        self._in_background(doing())
+    async def _ready_own(self) -> None:
+        try:
+            await self._own.ready()
+        except Unreached as gone:
+            self._front.say(f"Ordain's own server {gone}.")
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -474,9 +461,8 @@ class Relay:
             only = self._catalogue.only()
             # Some servers would take a name for another that only looks like it.
             if only is None or folded(name) in map(folded, self._catalogue.tools):
-                return error(
-                    request, INVALID_PARAMS, " ".join([f"Unknown tool: {name}", *absent_words(self._links.values())])
-                )
+                words = " ".join([f"Unknown tool: {name}", *absent_words(self._links.values())])
+                return error(request, INVALID_PARAMS, words)
             return await self._pass(request, message, only, judged=name, tool=True)
         link = self._catalogue.link(entry.server)
         return await self._pass(request, _by_own_name(message, entry), link, judged=entry.said["name"], tool=True)
@@ -555,8 +541,7 @@ class Relay:
             if not self._closed:
                 await self._send(said, request)
 
-        under = _Under(link, link.request(message, answered, request))
-        self._under[request] = under
+        under = self._under[request] = link, link.request(message, answered, request)
 
     def _note_task(self, link: ServerLink, said: Message) -> None:
         result = said.get("result")
@@ -573,8 +558,7 @@ class Relay:
         there = [link for link, fault in zip(links, gone, strict=True) if fault is None and link.is_open]
         if not there:
             return error(request, INTERNAL_ERROR, "There is nobody who could be listened to.")
-        listening = self._listening[request] = ChangeStream(
-            request, self._send, lambda: self._listening.pop(request, None)
-        )
-        listening.begin(message, there, self._front.patience.acknowledge_s)
+        stream = ChangeStream(request, self._send, lambda: self._listening.pop(request, None))
+        self._listening[request] = stream
+        stream.begin(message, there, self._front.patience.acknowledge_s)
         return None

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ordain.interfaces.gateway.greeting import merged_capabilities
+from ordain.interfaces.gateway.answer import merged_capabilities
 from ordain.interfaces.gateway.link import ServerLink
-from ordain.interfaces.gateway.wire import Id, Message, params_of
+from ordain.interfaces.gateway.wire import SUBSCRIPTION, Id, Message, params_of
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _URIS = "resourceSubscriptions"
@@ -107,7 +107,7 @@ class ChangeStream:
             end = ends[0]
             result = end.get("result")
             if isinstance(result, dict) and isinstance(result.get("_meta"), dict):
-                meta = {**result["_meta"], "io.modelcontextprotocol/subscriptionId": self._request}
+                meta = {**result["_meta"], SUBSCRIPTION: self._request}
                 end = {**end, "result": {**result, "_meta": meta}}
             await self._send(end, self._request)
 

@@ -21,7 +21,7 @@ _ENVELOPE = frozenset(["jsonrpc", "id", "method", "params", "result", "error"])
 _PARAMS = frozenset(["_meta", "name", "arguments", "uri", "ref", "taskId"])
 """What says of a request whom it is for and what it is."""
 _META = "io.modelcontextprotocol/"
-_VERSION, _INFO = f"{_META}protocolVersion", f"{_META}clientInfo"
+_VERSION, _INFO, SUBSCRIPTION = f"{_META}protocolVersion", f"{_META}clientInfo", f"{_META}subscriptionId"
 
 
 def read_line(line: bytes) -> Any:
