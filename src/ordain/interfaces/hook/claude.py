@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ordain.assemble.quick_guard import QuickGuard, at_a_door, quick_guard, reached, state_places
+from ordain.assemble.quick_guard import at_a_door, quick_guard, reached, state_places
 from ordain.core.guard.call import Call, CallStanding, Met, Mode, proposal_of
 from ordain.core.guard.host_tool import (
     CLAUDE_CODE,
@@ -107,18 +107,17 @@ def answer_hook(data: bytes, options: Options) -> HookAnswer:
 
 def denial(reason: str, then: Callable[[], None] | None = None) -> HookAnswer:
     """The answer that refuses a call."""
-    decided = {
-        "hookEventName": "PreToolUse",
-        "permissionDecision": "deny",
-        "permissionDecisionReason": reason if len(reason) <= REASON_MAX else f"{reason[: REASON_MAX - 1]}…",
-    }
-    return HookAnswer(json.dumps({"hookSpecificOutput": decided}), then)
+    said = reason if len(reason) <= REASON_MAX else f"{reason[: REASON_MAX - 1]}…"
+    return _answer(then, permissionDecision="deny", permissionDecisionReason=said)
 
 
 def remark(said: str) -> HookAnswer:
     """The answer that decides nothing, and tells the model something."""
-    told = {"hookEventName": "PreToolUse", "additionalContext": said[:REASON_MAX]}
-    return HookAnswer(json.dumps({"hookSpecificOutput": told}))
+    return _answer(None, additionalContext=said[:REASON_MAX])
+
+
+def _answer(then: Callable[[], None] | None, **said: str) -> HookAnswer:
+    return HookAnswer(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}}), then)
 
 
 def denied_reason(answer: HookAnswer) -> str | None:
@@ -129,23 +128,19 @@ def denied_reason(answer: HookAnswer) -> str | None:
 
 def refused_words(problem: Problem) -> str:
     """A problem as a model reads it."""
-    said = [f"{problem.code}: {problem.detail}", *problem.hints]
-    return "\n".join([*said, *([f"A person can run: {problem.command}"] if problem.command is not None else [])])
+    command = (f"A person can run: {problem.command}",) if problem.command is not None else ()
+    return "\n".join([f"{problem.code}: {problem.detail}", *problem.hints, *command])
 
 
 def _failure(what: str) -> str:
     return f"Ordain could not tell whether this may be called, so it is refused: {what[:500]}"
 
 
-# --- Outside of any run ----------------------------------------------------------------------------------------------
-
-
 def _outside(asked: HookRequest, options: Options) -> HookAnswer:
+    """Outside of any run: the first refusal from where a workspace is looked for."""
     _refuse_missing(options.state)
-    for start in _starts(asked, options):
-        if (answer := _judged_from(start, asked, options)).text:
-            return answer
-    return NOTHING
+    answers = (_judged_from(start, asked, options) for start in _starts(asked, options))
+    return next((answer for answer in answers if answer.text), NOTHING)
 
 
 def _refuse_missing(state: str | None) -> None:
@@ -193,25 +188,19 @@ def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer
     if not told.refused:
         return NOTHING
     subject = f"{sighting.tool} {sighting.about}"
-    return denial(denied_words(told, call), lambda: _record(quick, subject, told))
+    return denial(denied_words(told, call), lambda: _full().record_refusal(quick.workspace, subject, told.problem))
 
 
 def _full() -> ModuleType:
-    """What takes its time, loaded where a glance is not enough."""
+    """What takes its time: an App, and a refusal in the ledger, for which nobody should wait with an answer."""
     from ordain.interfaces.hook import full
 
     return full
 
 
 def _in_full(asked: HookRequest, options: Options, start: str) -> HookAnswer:
-    """The same by an App, which takes its time."""
     answer: HookAnswer = _full().answer_by_app(asked, options, start)
     return answer
-
-
-def _record(quick: QuickGuard, subject: str, met: Met) -> None:
-    """Have a refusal in the ledger, which takes longer than anybody should wait for an answer."""
-    _full().record_refusal(quick.workspace, subject, met.problem)
 
 
 def calls_of(asked: HookRequest, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
@@ -257,15 +246,9 @@ def denied_words(met: Met, call: Call) -> str:
     )
 
 
-# --- Inside of an attempt --------------------------------------------------------------------------------------------
-
-
 def _inside(asked: HookRequest, options: Options) -> HookAnswer:
     """In the agent of a step that is being carried out: whoever carries it out says what may be."""
     root = os.path.realpath(options.workspace or asked.cwd or ".")
-    calls = calls_of(asked, options, Settings(), root)
-    wanted = [call for call in calls if not idle(call)]
-    if not wanted:
-        return NOTHING
-    problem = _full().ask_door(wanted)
+    wanted = [call for call in calls_of(asked, options, Settings(), root) if not idle(call)]
+    problem = _full().ask_door(wanted) if wanted else None
     return denial(refused_words(problem)) if problem is not None else NOTHING

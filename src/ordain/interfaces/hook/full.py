@@ -12,6 +12,7 @@ import os
 import pwd
 import re
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ordain.app.app import App
@@ -56,10 +57,6 @@ NOTED = (
 
 EXAMPLE = data_text("prompts/example.plan.md")
 """A plan that lints, wherever it is tried."""
-
-
-def _is_prose(text: str) -> bool:
-    return _WRITTEN.search(text) is None
 
 
 def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswer:
@@ -126,11 +123,12 @@ async def leave_plan_mode(app: App, asked: HookRequest, by: Principal) -> HookAn
     """Propose the plan that the host would leave its plan mode with, or say what it lacks."""
     enforced = app.guard.in_force().guard.mode is Mode.ENFORCE
     text = asked.tool_input.get("plan")
-    if isinstance(text, str) and text.strip() and _is_prose(text):
-        await app.guard.keep_note(text, by)
+    written = text if isinstance(text, str) and text.strip() else ""
+    if written and _WRITTEN.search(written) is None:
+        await app.guard.keep_note(written, by)
         return remark(f"{NOTED}{EXAMPLE}") if enforced else NOTHING
     try:
-        said = await _proposed(app, text.encode(), by) if isinstance(text, str) and text.strip() else _unfinished([])
+        said = await _proposed(app, written.encode(), by) if written else _unfinished([])
     except Refused as refused:
         said = "\n".join(map(refused_words, refused.problems[:SHOWN_MAX]))
     return denial(said) if enforced else NOTHING
@@ -141,11 +139,12 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
     lacking = [one for one in report.problems if one.severity is Severity.ERROR or one.code == _UNVERIFIED]
     if lacking or report.plan_id is None:
         return _unfinished(lacking)
-    identity = report.plan_id
-    if not _waits(app, identity):
+    waits = False
+    with suppress(Refused):
+        waits = app.plans.plan_line(report.plan_id).status in _WAITING
+    if not waits:
         await app.plans.prepare(data, None, by)
-    line = app.plans.plan_line(identity)
-    short = short_id(identity)
+    line, short = app.plans.plan_line(report.plan_id), short_id(report.plan_id)
     return (
         f"This plan is proposed to Ordain as {line.lineage} ({short}), and is {line.status}. Nothing of it was done.\n"
         f"A person approves it: ordain approve {short}\n"
@@ -155,21 +154,12 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
     )
 
 
-def _waits(app: App, identity: str) -> bool:
-    try:
-        return app.plans.plan_line(identity).status in _WAITING
-    except Refused:
-        return False
-
-
 def _unfinished(problems: Sequence[Problem]) -> str:
     steps = [one.where.step for one in problems if one.code == _UNVERIFIED and one.where is not None and one.where.step]
     said = ["This is not a plan yet that Ordain can have approved and carry out, so it was not proposed."]
     if steps:
         named = ", ".join(f"`{step}`" for step in steps[:SHOWN_MAX])
-        said.append(
-            f"Without a contract: {named}. A contract is a command that exits 0 if and only if the step is done."
-        )
+        said += [f"Without a contract: {named}. A contract is a command that exits 0 if and only if the step is done."]
     wrong = [one for one in problems if one.code != _UNVERIFIED]
     for one in wrong[:SHOWN_MAX]:
         line = f"line {one.where.line}: " if one.where is not None and one.where.line is not None else ""

@@ -74,12 +74,8 @@ def _is_gateway(server: Any) -> bool:
 
 def _take_away(tree: dict[str, Any], where: str) -> bool:
     """Take our hooks out, and what only held them; whether there were any."""
-    if "hooks" not in tree:
-        return False
-    hooks = _part(tree, "hooks", dict, where)
-    if "PreToolUse" not in hooks:
-        return False
-    groups = _part(hooks, "PreToolUse", list, where)
+    hooks = _part(tree, "hooks", dict, where) if "hooks" in tree else {}
+    groups = _part(hooks, "PreToolUse", list, where) if "PreToolUse" in hooks else []
     found = False
     for group in list(groups):
         inside = group.get("hooks") if isinstance(group, dict) else None
