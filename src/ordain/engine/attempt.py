@@ -49,8 +49,7 @@ class Attempts:
         self._tasks, self._affected = TaskPerformer(run), AffectedFiles(run)
 
     async def attempt(self, step_id: StepId) -> Report | None:
-        """One attempt, before which what must not change is kept, and after which it is put back. None where the step
-        has come to something outside and waits for that."""
+        """One attempt; None where the step has come to something outside and waits for that."""
         state, stopped = self._state, False
         try:
             await self._shield.look(step_id)  # what changed while nobody was at work is put back too
@@ -87,8 +86,6 @@ class Attempts:
         return await perform_step(self._run, step_id)
 
     def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
-        """The end of an attempt; its exact result is kept in the same append, however it went."""
-
         def report(now: Instant) -> RunEvent:
             event = ended(self._state, step_id, outcome, now, stopped=stopped)
             self._run.journal.keep(step_id, event.outcome.output_seal)
@@ -97,8 +94,7 @@ class Attempts:
         return report
 
     async def _look_first(self, step_id: StepId) -> Outcome | None:
-        """Run the contract before the effect where that settles doubt later or proves that it can be broken; the
-        outcome where the effect must not begin."""
+        """Run the contract before the effect where that is wanted; the outcome where the effect must not begin."""
         step, record = self._state.step(step_id), self._state.steps[step_id]
         proves = wants_proof(self._state, step_id)
         if not proves and not looks_first(step, self._run.tools):
@@ -156,8 +152,7 @@ class Attempts:
         return lambda now: answered(self._state, step_id, evidence, run.tools, read_only=run.limits.tier > 0)
 
     async def _checked(self, step_id: StepId) -> Evidence:
-        """Look whether a step is done, with protected files as they were before it and after that too: a contract may
-        run what the step has made."""
+        """Look whether a step is done, with protected files as they were before it: a contract runs what was made."""
         await self._shield.verifying(step_id)
         await self._shield.look(step_id)
         check = check_of(self._state.step(step_id))
@@ -172,7 +167,6 @@ class Attempts:
         return evidence
 
     async def _contract(self, step_id: StepId) -> Evidence:
-        """Run a step's contract; only a step that has one gets here."""
         try:
             step = self._run.results.step(step_id)
         except Missing as missing:

@@ -55,8 +55,7 @@ from ordain.ports.ports import Ports
 
 
 def covers(approval: Approval | None, scope: ApprovalScope) -> str | None:
-    """Why this run's approval does not cover a kind of action, in words that follow on "the approval"; None where it
-    does. A run that needed no approval has none that could cover anything."""
+    """Why this run's approval does not cover a kind of action, as the end of a sentence; None where it does."""
     if approval is None:
         return "is missing: this run needed none and has none"
     if scope.action_kind not in approval.action_kinds:
@@ -243,7 +242,6 @@ class Beginnings:
         return event, (data,)
 
     def _label(self, item: object) -> str:
-        """An item in so few words that it can stand on a line."""
         words = " ".join(self._sink.text(as_text(item)).split())
         return words if len(words) <= LABEL_LENGTH else f"{words[: LABEL_LENGTH - 1]}…"
 

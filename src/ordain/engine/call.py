@@ -51,8 +51,7 @@ class Calls:
     """ports.Behind for one attempt."""
 
     def __init__(self, run: RunContext, item: WorkItem, mark: str, refusing: asyncio.Lock) -> None:
-        """`mark` is the attempt's own, which what it calls must not bear; `refusing` is held while a refusal is
-        recorded: a second one at once would have to be tried again, and is heard only so often."""
+        """`refusing` is held while a refusal is recorded: a second one at once would have to be tried again."""
         self._run, self._item, self._refusing = run, item, refusing
         self._step = run.state.step(item.step)
         self._mark = mark
@@ -82,8 +81,7 @@ class Calls:
         return refused if refused is not None else await self._call(name, args)
 
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
-        """Whether a call may be made by the agent itself, with a tool of its host: as if it were made here, but that
-        the step's own check may be run by whoever wants to know how it stands. Nothing is performed."""
+        """Whether the agent may make a call with a tool of its host, or run the step's check. Nothing is performed."""
         agent = self._run.limits.agents.get(self._item.agent)
         if agent is not None and agent.own_tools and tool.partition(":")[0] in _HOSTS:
             # A person approved that it works with the tools of its host; what policy denies nobody can approve.
@@ -113,7 +111,6 @@ class Calls:
         return await self._refuse("", {}, Problem(code="E_DOOR_TOKEN", detail=detail))
 
     async def _refused(self, name: str, asked: str, args: Mapping[str, Any]) -> CallAnswer | None:
-        """The refusal of a call, recorded; None where it may be made."""
         asked = asked[:NAME_LENGTH_MAX]
         if self.made + self.refused >= CALLS_MAX:
             detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
@@ -148,7 +145,6 @@ class Calls:
         return None
 
     def _as_step(self, name: str, args: Mapping[str, Any]) -> Step:
-        """A call as the step that it would be in a plan."""
         tool, _, operation = name.partition(":")
         action = CallTool(tool=tool, operation=operation or None, args=args)
         return Step(id=self._step.id, description=self._step.description, action=action, needs=())

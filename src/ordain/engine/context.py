@@ -34,8 +34,7 @@ class Authority(Protocol):
         """Whether an answer that somebody sent is the word of a person who may give it."""
 
     def denied(self, step: Step, resolved: bool = False) -> Problem | None:
-        """What policy denies of a step that is about to begin; `resolved` where its values were decided by the run.
-        Raises Refused while work is stopped."""
+        """What policy denies of a step that begins, `resolved` by the run or not. Raises Refused while stopped."""
 
     def unpermitted(self, step: Step) -> Problem | None:
         """What policy has against a call of an agent, as the step that it would be."""

@@ -168,8 +168,7 @@ def _cut_off(turn: ModelTurn, most: int) -> Message:
 
 
 def checked(tools: Sequence[ToolSpec], perform: Perform, matches: Matches) -> Perform:
-    """`perform` for calls of these tools whose arguments fit; every other call is answered with what is wrong, and
-    with the names or arguments that there are."""
+    """`perform` for calls of these tools whose arguments fit; every other call is answered with what is wrong."""
     known = {tool.name: tool for tool in tools}
 
     async def answer(use: ToolUse) -> Performed:

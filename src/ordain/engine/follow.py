@@ -88,7 +88,6 @@ class RunFollower:
         return sorted(grown, key=lambda step_id: self._seen.get(step_id, _NOTHING).look)[:OUTPUTS_MAX]
 
     def _output(self, step_id: StepId) -> AttemptOutput | None:
-        """What there is to tell of a step; None where that is nothing new, or it has ended just now."""
         mark = self._run.mark(step_id)
         data, size = self._written(step_id, mark, self._sink.looks_back)
         before = self._seen.get(step_id, _NOTHING)
@@ -156,8 +155,7 @@ class StepLog:
             self._place = None
 
     def _whole_until(self) -> tuple[int, int]:
-        """Up to where the log that is there can stay, and the last event in it: its last whole lines, where the ledger
-        has that event too."""
+        """Up to where the log that is there can stay, and the last event in it, which the ledger has too."""
         data, end = self._logs.read(self._run_id, -_LOOKED_BACK)
         lines = data.split(b"\n")
         place = end - len(lines.pop())

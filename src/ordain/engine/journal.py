@@ -124,8 +124,7 @@ class Journal:
                     observe(one)
 
     async def _append(self, append: Append, *also: Append) -> tuple[Recorded, ...]:
-        """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head, and what
-        gives back the locks that the run still holds."""
+        """Append a batch; one that finishes the run carries the lineage's commitment to its head, and returns locks."""
         last, lineage, ending = append.events[-1], self.state.lineage, None
         if isinstance(last, RunFinished | RunCancelled):
             head = chain.head_after(self._head, append.stream, append.expected, append.events, self.now)
@@ -197,8 +196,7 @@ class Journal:
         self._beside[step_id] = exact
 
     def keep(self, step_id: StepId, seal: str) -> None:
-        """Have the exact result of a step kept with the event that names its seal. Of one that was stopped nothing
-        tells what it wrote."""
+        """Have the exact result of a step kept with the event that names its seal; one that was stopped has none."""
         exact, beside = self._held.pop(step_id, None), self._beside.pop(step_id, None)
         if beside is not None:
             self._keeps.append(beside)

@@ -135,7 +135,6 @@ class Engine:
     # --- Being told by others --------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Heed what other processes record about this run in its plan's stream."""
         try:
             while True:
                 await self._ledger.grown(self._state.lineage, self._heard)
@@ -337,7 +336,6 @@ class Engine:
         self._run.deadlines.close()
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> bool:
-        """End tasks; whether there were any."""
         for task in tasks:
             task.cancel()
         if tasks:

@@ -182,8 +182,7 @@ class _ReadBudget:
             self.nothing(ref, f"left out: all but the first {FILES_MAX} of {len(found):,} files")
 
     def put(self, ref: str, data: bytes, size: int, which: str = "") -> None:
-        """Put a text in, as far as there is room; `data` is all of it, or its beginning and some more. `which` says
-        what its name does not."""
+        """Put in a text as far as there is room; `data` is all of it, or its beginning and some more."""
         room = min(READ_BYTES_MAX, self._left)
         if not room and size:
             self.nothing(ref, f"left out: all that is read has more than {READS_BYTES_MAX >> 10:,} KiB", size)

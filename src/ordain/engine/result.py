@@ -99,8 +99,7 @@ class Results:
     # --- What a step gets ----------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> Step:
-        """A step with the values that its action refers to. Raises Missing, in words that name the reference; Unfit
-        where a value cannot be put in its place."""
+        """A step with the values that its action refers to. Raises Missing, and Unfit where one cannot stand there."""
         step = self._state.step(step_id)
         if not self.refers(step_id):
             return step
@@ -129,8 +128,7 @@ class Results:
         return self._keys.get(step_id, "")
 
     def new_key(self, step_id: StepId) -> str:
-        """The idempotency key of what an attempt is about to do. Where the values come from other steps, another value
-        is another thing to do."""
+        """The idempotency key of what an attempt is about to do; with another value it is another thing to do."""
         state, seal = self._state, ""
         if self.refers(step_id):
             self._begun(step_id)
@@ -220,8 +218,7 @@ class Results:
                 return state.members[step_id].index
 
     def own_item(self, step_id: StepId) -> tuple[str, str, Any] | None:
-        """What a step is repeated for: what its plan calls that, which one of how many it is, and the item itself; None
-        where it is not repeated. Raises Missing."""
+        """The step's item: its name in the plan, which one it is, itself; None where it is none. Raises Missing."""
         parent = self._repeated(step_id)
         if parent is None:
             return None
@@ -258,8 +255,7 @@ class Results:
         return variables
 
     def _seen(self, step_id: StepId) -> dict[str, Any]:
-        """What is known of a step. An output of which more came than its end is not there to be asked about: what was
-        not seen is no evidence."""
+        """What is known of a step. An output that is not kept whole is not there to be asked about."""
         record = self._state.steps.get(step_id, _NEVER_RUN)
         outcome, status = record.outcome, record.state.value
         if outcome is None:

@@ -41,8 +41,7 @@ class Shield:
         """The steps whose effect or contract is under way."""
 
     async def before(self, step_id: StepId) -> None:
-        """Keep what must not change before an attempt does anything. Raises Refused with E_PROTECT where that cannot be
-        done; then nothing may be done."""
+        """Keep what must not change before an attempt. Raises Refused with E_PROTECT where that cannot be done."""
         if not self._state.protects(step_id):
             return
         async with self._one_at_a_time:
@@ -68,8 +67,7 @@ class Shield:
     async def _keep(
         self, patterns: Sequence[str], known: Collection[str], beside: Collection[str]
     ) -> tuple[Mapping[str, Saved], tuple[str, ...] | None]:
-        """What these patterns protect, with the files that only say how it is run unless a step may write one; and
-        what else is there that would be tampering if it were new."""
+        """What these patterns protect, files that say how it is run among them, and what else is there now."""
         if not patterns:
             return _NOTHING
         saved = dict(await self._protection.save(patterns, known))
@@ -82,16 +80,14 @@ class Shield:
         return saved, tuple(sorted({*found} - {*known, *saved, *beside}))
 
     async def verifying(self, step_id: StepId) -> None:
-        """A step's contract is about to run, which is work as well. It runs what is there, and nothing that the step
-        has compiled of it."""
+        """A step's contract is about to run, which is work as well. It runs nothing that the step has compiled."""
         state = self._state
         if state.protects(step_id):
             self._at_work[step_id] = None
             await self._protection.drop_caches({**(state.protected or {}), **(state.steps[step_id].protected or {})})
 
     async def look(self, step_id: StepId) -> None:
-        """Compare, record what changed and put it back, whether the step is at work or not. Raises Refused with
-        E_PROTECT where something cannot be put back; the run must not go on then."""
+        """Compare, record what changed and put it back. Raises Refused with E_PROTECT where that cannot be done."""
         if self._state.protects(step_id):
             async with self._one_at_a_time:
                 await self._compare(step_id, self._journal.record)
@@ -134,8 +130,7 @@ class Shield:
     async def _new(
         self, patterns: Sequence[str], protected: Collection[str], beside: Collection[str] | None
     ) -> list[str]:
-        """New files that a pattern means, or that change how protected files are loaded, unless a step that has begun
-        may write them."""
+        """New files that a pattern means or that change how protected ones load, which no begun step may write."""
         if beside is None or not patterns:
             return []
         state = self._state
@@ -178,8 +173,7 @@ class BoundFiles:
         shown: Callable[[str], str],
         real: Callable[[str], str],
     ) -> None:
-        """`shown` is how `bound` spells a path, `real` where it leads, and `contents` what is at paths and
-        patterns now, in the same form."""
+        """`shown` is how `bound` spells a path, `real` where it leads; `contents` is what is there now."""
         self._state, self._bound, self._contents, self._shown = state, bound, contents, shown
         self._scripts = scripts
         self._writes = Writes(tools, scripts, state.limits_in_force.tier, real)
@@ -207,8 +201,7 @@ class BoundFiles:
         return all(other == step_id for other in self._state.active)
 
     def fault(self, step_id: StepId) -> str | None:
-        """What a step reads that is not what was bound, in words; None where it may begin. Raises
-        Refused where nobody can look: that is no change, and the run can go on once it can be looked at."""
+        """What a step reads that is not what was bound, in words. Raises Refused where nobody can look."""
         count, left = self._left.get(step_id, (-1, {}))
         again = count == self._begun and self._alone(step_id)
         if self._writes.anything and not again:

@@ -23,14 +23,7 @@ from ordain.core.task.work_item import WorkItem
 from ordain.core.text.limit import OUTPUT_BYTES_MAX
 from ordain.engine.call import Calls
 from ordain.engine.context import RunContext
-from ordain.engine.dialogue import (
-    Dialogue,
-    DialogueEnd,
-    DialogueLimits,
-    Performed,
-    converse,
-    without_raw,
-)
+from ordain.engine.dialogue import Dialogue, DialogueEnd, DialogueLimits, Performed, converse, without_raw
 from ordain.engine.perform.effects import make_outcome, not_begun
 from ordain.ports.model import (
     Message,
@@ -135,7 +128,6 @@ class SpokenTask:
         self._show(f"\n[The request failed: {news.detail}{then}]\n")
 
     def _show(self, text: str) -> None:
-        """Let whoever watches the run see this."""
         if len(self._live) < SHOWN_LIVE_MAX:
             self._live += text.encode("utf-8", "replace")
 
@@ -143,14 +135,7 @@ class SpokenTask:
         run = self._run
         kept = run.sink.words(text.encode("utf-8", "replace"), whole=True)
         outcome = make_outcome(
-            run,
-            self._step.id,
-            duration_ms,
-            error,
-            detail,
-            kept[-OUTPUT_BYTES_MAX:],
-            len(kept),
-            in_parts(kept),
+            run, self._step.id, duration_ms, error, detail, kept[-OUTPUT_BYTES_MAX:], len(kept), in_parts(kept)
         )
         transcript = run.sink.words(self._transcript(), whole=True)
         run.journal.hold_beside(self._step.id, transcript)
@@ -158,8 +143,7 @@ class SpokenTask:
         return replace(outcome, used=used, transcript_seal=run.sink.seal(transcript), transcript_bytes=len(transcript))
 
     def _transcript(self) -> bytes:
-        """All that was said, a line of JSON for each message: without what only its provider can read, and of what is
-        long the beginning."""
+        """All that was said, a line of JSON for each message, shortened and without what only its provider can read."""
         access = self._access
         head: dict[str, Any] = {"model": str(access), "address": access.base_url}
         if self._failures:
@@ -186,7 +170,6 @@ def _ending(dialogue: Dialogue, tokens: int | None) -> tuple[str | None, str]:
 
 
 def _shortened(value: Any) -> Any:
-    """A value whose texts are short enough to be kept."""
     if isinstance(value, str):
         return value if len(value) <= SHOWN_MAX else f"{value[:SHOWN_MAX]}… ({len(value):,} characters)"
     if isinstance(value, dict):

@@ -93,7 +93,6 @@ class TaskPerformer:
         return cut_short(self._run, step, timeout_ms, outcome)
 
     async def _started(self, step: Step, agent: Agent, item: WorkItem) -> Outcome:
-        """What was seen of an agent that is a process of its own."""
         ports, limits, mark = self._run.ports, self._run.limits, self._run.mark(step.id)
         agents, calls = ports.agents, Calls(self._run, item, mark, self._refusing)
         async with contextlib.AsyncExitStack() as held:
@@ -136,13 +135,11 @@ class TaskPerformer:
         return replace(outcome, refused=calls.refused)
 
     async def _called(self, agent: Agent, item: WorkItem) -> ToolResult:
-        """What a function gave, as it is kept."""
         result = await self._run.ports.agents.call(agent, item)
         return replace(result, value=self._sink.value(result.value))
 
     async def hand_over(self, step_id: StepId) -> Outcome | None:
-        """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
-        that is not possible."""
+        """Offer the task of a step to the person that it is given to; the outcome where that is not possible."""
         step = self._state.step(step_id)
         agent = self._run.limits.agents[self._state.steps[step_id].agent]
         gathered = await self._gather(step_id, step)

@@ -101,14 +101,12 @@ def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> Com
 
 
 def _env(step: Step, text: str, shell: Shell, limits: Limits) -> dict[str, str]:
-    """The variables of the allow-list, and of the step's own those that a command names."""
     own = literal(shared_variables(step, text))
     return shell.environment(limits.env) | {name: as_variable(value) for name, value in own.items()}
 
 
 def judge(finished: Finished, contract: Contract, expressions: Callable[[], Expressions]) -> tuple[Verdict, str]:
-    """The verdict on a finished contract: held or broken by its exit status and, where the plan gives a pattern, its
-    standard output; inconclusive when there is nothing to go by."""
+    """The verdict on a finished contract by its exit status and, where the plan has a pattern, its standard output."""
     expected = contract.exit_code
     if finished.fault is not None:
         return Verdict.INCONCLUSIVE, f"could not be started: {finished.fault}"

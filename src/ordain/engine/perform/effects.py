@@ -225,7 +225,7 @@ def only_reads(run: RunContext, text: str) -> bool:
 
 
 async def _find_hidden(run: RunContext, whole: Whole | None) -> Spans | None:
-    """Where secrets are in a long output. That takes seconds, so other steps go on meanwhile."""
+    """Where secrets are in a long output, looked for in a thread: that takes seconds."""
     if whole is None or whole.parts is None:
         return None
     return await asyncio.to_thread(run.sink.hidden, whole.parts(), whole=True)

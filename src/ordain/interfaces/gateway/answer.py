@@ -30,8 +30,7 @@ Answers = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 def merged_greeting(answers: Answers, own: Mapping[str, Any], absent: Sequence[str] = ()) -> dict[str, Any]:
-    """The answer to `initialize`: of a single server its own, and what our own tools add to it. `absent` says in
-    sentences which servers have no part in the session."""
+    """The answer to `initialize`, with what our own tools add; `absent` says which servers have no part in it."""
     capabilities = _capabilities(answers, own)
     if len(answers) == 1:
         return {**answers[0][1], "capabilities": capabilities, **_instructions(answers, absent)}
@@ -118,8 +117,7 @@ _TOOL = "plan_propose"
 
 
 def refusal(request: Id, call: Call, met: Met, told: Any, *, modern: bool, tool: bool, shaped: bool) -> Message:
-    """The answer to a request that is refused: a result with `isError` for a call of a tool, else an error. `shaped`
-    says that the tool's results have a shape of their own."""
+    """The answer to a refused request: a result with `isError` for a call of a tool, `shaped` or not, else an error."""
     assert met.problem is not None
     problem = met.problem
     wanted = tool and met.judged.standing is CallStanding.GUARDED and not met.proposed
@@ -139,7 +137,6 @@ def server_lost(request: Id, server: str, why: str, *, modern: bool, tool: bool)
 
 
 def _failed(request: Id, text: str, structured: Mapping[str, Any], *, modern: bool) -> Message:
-    """A result of a tool that says what went wrong."""
     result = {"content": [{"type": "text", "text": text}], **structured, "isError": True}
     return answer(request, {"resultType": "complete", **result} if modern else result)
 

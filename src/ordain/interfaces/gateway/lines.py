@@ -52,8 +52,7 @@ class Exchange:
     """What is sent to one HTTP request, from when it is asked until it is answered."""
 
     def __init__(self, before: Sequence[Message] = (), *, patience_s: float | None = None) -> None:
-        """`before` are messages that came before it; a client that reads nothing for longer than `patience_s` is told
-        nothing any more."""
+        """`before` came before it; a client that reads nothing for `patience_s` is told nothing any more."""
         self._patience_s = patience_s
         self._in, self._out = anyio.create_memory_object_stream[Message](HELD_MAX)
         for message in before:

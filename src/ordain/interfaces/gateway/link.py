@@ -161,8 +161,7 @@ class ServerLink:
         self.greeted = result
 
     async def discover(self, params: Message) -> Message | None:
-        """What it says of itself in the modern era; None where it does not speak that. Raises Unreached where it cannot
-        be started."""
+        """What it says of itself in the modern era; None where it does not speak that. Raises Unreached."""
         await self._open()
         upstream, self.probed = self._upstream, not self.modern
         try:
@@ -242,8 +241,7 @@ class ServerLink:
                 self._say(f"What was said to the server `{self.name}` could not be passed on: {type(failure).__name__}")
 
     def request(self, message: Message, answered: Answered, related: Id | None = None, *, stream: bool = False) -> int:
-        """Hand it a request under an id of its own; what it says to that comes to `answered`, with that id. Raises
-        Unreached where it is not there any more."""
+        """Hand it a request under an id of its own; what it says to that comes to `answered`. Raises Unreached."""
         if self._upstream is None:
             raise Unreached("has ended")
         self._count += 1

@@ -329,8 +329,7 @@ class Relay:
         return answer(request, merged_greeting(results, own, absent_words(self._links.values())))
 
     async def _leave_other_era(self) -> None:
-        """End what was begun in the modern era: who greets does not wait for it any more, and a connection that was
-        asked there, answered or not, does not take up this session."""
+        """End what was begun in the modern era: a connection that was asked there does not take up this session."""
         asked = dict(self._discovering)
         for task in asked.values():
             task.cancel()
@@ -347,8 +346,7 @@ class Relay:
         await self._send(notification(_CHANGED), None)
 
     async def _discover(self, request: Id, params: Message) -> Message:
-        """Served in the modern era only where every server speaks it: what one says cannot be told in the other's
-        words. Whoever is refused here falls back to `initialize`."""
+        """Served in the modern era only where every server speaks it; else the client falls back to `initialize`."""
         answers = await self._each(lambda link: link.discover(params))
         results = [(name, said) for name, said in answers if said is not None]
         said = None
@@ -497,8 +495,7 @@ class Relay:
     async def _pass(
         self, request: Id, message: Message, link: ServerLink, *, judged: str | None = None, tool: bool = False
     ) -> Message | None:
-        """Hand a request to a server, if it is open or rules are not enforced; `judged` is what it is known by there,
-        None where nothing is judged."""
+        """Hand a request to a server, if it may be; `judged` is what it is known by there, None if it is not judged."""
         params = params_of(message)
         if judged is not None and link is not self._own:
             call, met = await self._judging.meet(link, judged, params, tool=tool)

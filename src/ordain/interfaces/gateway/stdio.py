@@ -95,8 +95,7 @@ async def _writer() -> Callable[[bytes], Awaitable[None]]:
 
 
 def answer_refused(words: str) -> None:
-    """Answer every request with why nothing can be served, until the client has gone: most show nobody what a server
-    that ends at once wrote elsewhere."""
+    """Answer every request with why nothing can be served, until the client has gone: a log is shown to nobody."""
     for line in iter(lambda: sys.stdin.buffer.readline(LINE_MAX), b""):
         try:
             message = read_line(line)

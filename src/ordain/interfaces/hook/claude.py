@@ -156,8 +156,7 @@ def _refuse_missing(state: str | None) -> None:
 
 
 def _starts(asked: HookRequest, options: Options) -> tuple[str, ...]:
-    """From where a workspace is looked for: where the agent stands, and where its host was started, as an agent that
-    changes its directory does not leave the rules behind."""
+    """From where a workspace is looked for: where the agent stands, and where its host was started."""
     cwd, project = asked.cwd or ".", os.environ.get(_PROJECT, "")
     if options.workspace is not None:
         return (options.workspace,)

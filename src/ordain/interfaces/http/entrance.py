@@ -45,11 +45,7 @@ class Entrance:
     """
 
     def __init__(
-        self,
-        inside: Application,
-        hosts: Collection[str],
-        holder: Callable[[str], str | None],
-        passed: Passed,
+        self, inside: Application, hosts: Collection[str], holder: Callable[[str], str | None], passed: Passed
     ) -> None:
         self._inside, self._hosts, self._holder, self._passed = inside, frozenset(hosts), holder, passed
         self._origins = frozenset(f"{scheme}://{host}" for host in hosts for scheme in ("http", "https"))
@@ -95,8 +91,7 @@ class Entrance:
         return client
 
     def _while_good(self, token: str, send: Send) -> Send:
-        """Sending that ends the answer instead where the token counts no longer: a call can wait for minutes, and a
-        stream last for hours."""
+        """Sending that ends the answer where the token counts no longer: a stream can last for hours."""
         ended = False
 
         async def sending(message: Message) -> None:
@@ -150,8 +145,7 @@ def mark(token: str) -> str:
 
 
 def listen(host: str, port: int, allowed: Sequence[str]) -> socket.socket:
-    """A socket that listens there; raises Refused where that is no place to listen on, or others could reach it and
-    nobody said by which name."""
+    """A socket that listens there; raises Refused where that cannot be, or others reach it by no name that was said."""
     here = "127.0.0.1" if host == "localhost" else host
     wrong = [Problem(code="E_MCP_START", detail=detail, hints=(hint,)) for detail, hint in _wrong(here, port, allowed)]
     if wrong:
@@ -194,8 +188,7 @@ def own_hosts(listening: socket.socket) -> tuple[str, ...]:
 
 
 def hosts(listening: socket.socket, allowed: Sequence[str]) -> tuple[str, ...]:
-    """What a request may be addressed to: this machine, and the names that others use, which go without the port where
-    that is the usual one."""
+    """What a request may be addressed to: this machine, and the names that others use."""
     named = [found for one in allowed if (found := _NAMED.fullmatch(one)) is not None]
     bare = [found["name"] for found in named if found["port"] in _UNSAID]
     return (*own_hosts(listening), *allowed, *bare)

@@ -89,8 +89,7 @@ async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = 
 
 
 def _in_background(app: App, words: Sequence[str]) -> BackgroundProcess:
-    """The process that does this; the one that was begun before, if it still waits for its place, whatever the client
-    that asks again calls itself now."""
+    """The process that does this; one that was begun before, if it still waits for its place."""
     for key, one in list(_begun.items()):
         if one.ended() is not None:
             one.close()

@@ -162,7 +162,6 @@ class OrdainServer:
         )
 
     def _late_result(self, answer: Answer) -> dict[str, Any]:
-        """The result of a tool that was answered with a task, once there is one."""
         result = self._result(answer, None, 0)
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
@@ -266,7 +265,6 @@ class OrdainServer:
 
 
 def _named(one: Any) -> dict[str, Any]:
-    """What the protocol says of each thing that is offered."""
     return {"name": one.name, "title": one.title, "description": one.description}
 
 
@@ -287,8 +285,7 @@ def _tool(tool: Tool) -> types.Tool:
 
 
 def envelope_schema(results: Sequence[Any]) -> dict[str, Any]:
-    """The schema of the envelope around a result; where something was refused there is none. It is sent with every
-    list of tools, so it says the form and leaves the words to `ordain schema`."""
+    """The schema of the envelope around a result. It says the form and leaves the words to `ordain schema`."""
     schema = schema_of(robot.Envelope)
     schema["properties"]["data"] = {"anyOf": [*map(schema_of, results), {"type": "null"}]}
     bare = _bare(schema)

@@ -154,8 +154,7 @@ class Subscriptions:
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """A stream of what was asked for, as far as it can change and is the caller's to see. What is acknowledged is
-        what will be told."""
+        """A stream of what was asked for, as far as it can change and is the caller's to see, which is acknowledged."""
         if len(self._streams) >= STREAMS_MAX:
             raise MCPError(types.INTERNAL_ERROR, "There are as many streams as this server keeps open.")
         call, wanted = self._call(context), params.notifications
@@ -165,8 +164,7 @@ class Subscriptions:
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus)
         subscription = Subscription(
-            call.by,
-            lambda uri: bus.publish(ResourcesListChanged() if uri is None else ResourceUpdated(uri=uri)),
+            call.by, lambda uri: bus.publish(ResourcesListChanged() if uri is None else ResourceUpdated(uri=uri))
         )
         honoured = types.SubscriptionFilter(resources_list_changed=lists or None, resource_subscriptions=uris or None)
         self._streams.add(stream)

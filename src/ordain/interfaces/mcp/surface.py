@@ -214,8 +214,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def match_address(template: str, uri: str) -> Mapping[str, str] | None:
-    """The names in an address that fit the places of a template; None where it is another address. A name never
-    reaches over a stroke, however that is written."""
+    """The names in an address that fit the places of a template, none over a stroke; None for another address."""
     found = _pattern(template).fullmatch(uri)
     return {name: unquote(text) for name, text in found.groupdict().items()} if found is not None else None
 

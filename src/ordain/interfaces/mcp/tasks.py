@@ -228,8 +228,7 @@ class TaskNotification(types.Notification[dict[str, Any], str]):
 
 
 class _TaskStream:
-    """A session whose acknowledgement names the tasks that are told of, and which says when it was sent: it comes first
-    on its stream."""
+    """A session whose acknowledgement names the tasks that are told of, and which says when it was sent."""
 
     def __init__(self, session: ServerSession, task_ids: list[str]) -> None:
         self._session, self._task_ids = session, task_ids
