@@ -43,6 +43,7 @@ from tests.words import (
     Entry,
     Escalate,
     Kind,
+    OutputsRemoved,
     Records,
     Refused,
     Signed,
@@ -881,6 +882,18 @@ def test_what_was_refused_belongs_where_it_is_recorded_and_nowhere_else() -> Non
         assert both(misplaced.rows()).kinds == {"stray"}
     opened = forger.events[forger.first("workspace_opened")][2]
     assert both(Forger(rows).insert(len(rows), "refusals", opened).rows()).kinds == {"stray"}
+
+
+def test_a_removal_of_what_a_run_keeps_that_has_not_ended_is_found() -> None:
+    life = Scenario(step("a"), title="Keep it").approve().run()
+    rows, run = list(life.ledger.everything()), life.run_id()
+    gone = msgspec.to_builtins(OutputsRemoved(run_id=run, seals=(life.ledger.seal(b"x"),), size=1, by=KIM))
+    ended = Forger(rows).first("run_ended")
+    assert both(Forger(rows).insert(len(rows), "retention", gone).rows()).ours == set()
+    early = both(Forger(rows).insert(ended, "retention", gone).rows())
+    assert (early.ours, early.theirs) == ({("history", "retention", 1)}, set()), "this one needs the rules of runs"
+    assert both(Forger(rows).insert(len(rows), "workspace", gone).rows()).kinds == {"stray"}
+    assert both(Forger(rows).insert(len(rows), "retention/more", gone).rows()).kinds == {"stray"}
 
 
 # --- The same in everything ------------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ _HOMES: dict[str, str] = {
     """,
     "ordain.core.lineage.lineage": "Permission PlanState Stage TRANSITIONS",
     "ordain.core.lineage.refusal": "PER_HOUR REFUSALS_STREAM",
+    "ordain.core.lineage.retention": "KeptRun MEGABYTE RETENTION_STREAM outputs_to_remove",
     "ordain.core.lineage.replan": "cause_of causes_of remainder_of replan_fault",
     "ordain.core.lineage.subset": "subset_faults",
     "ordain.core.lineage.workspace": "proof_of revocation",
@@ -160,7 +161,8 @@ _HOMES: dict[str, str] = {
     "ordain.core.run.event": """
         ReplanBegun ReplanEnded
         AnswerSent ApprovalExpired ApprovalGiven ApprovalRevoked ApproverEnrolled ApproverRevoked BudgetReached
-        ConfigTrusted Event ExecutorStarted LineageEvent LockEvent LockReleased LockTaken PlanArchived PlanCancelled
+        ConfigTrusted Event ExecutorStarted LineageEvent LockEvent LockReleased LockTaken OutputsRemoved PlanArchived
+        PlanCancelled
         PlanExpired PlanPrepared PlanRejected ProtectedChanged Recorded ReplanBegun RequestRefused RunCancelled RunEnded
         RunEvent RunFinished RunOpened RunPaused RunStarted SignalGiven SignatureRefused StopAsked TopicPosted
         WorkStopped WorkspaceEvent WorkspaceOpened ids_named to_wire

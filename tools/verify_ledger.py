@@ -102,10 +102,12 @@ def opened_database(path: Path) -> tuple[sqlite3.Connection, int]:
 
 
 SEALS = re.compile(rb'"(?:output_|whole_|items_|value_)?seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"')
+ANY_SEAL = re.compile(rb"hmac-sha256(?:-whole)?:[0-9a-f]{64}")
 
 
 def kept_outputs(path: Path) -> dict[str, list[tuple[str, int]]] | None:
-    """The events whose kept outputs are intact, changed, or not here; None for an export, which has none."""
+    """The events whose kept outputs are intact, changed, removed by `[retention]`, or not here for another reason; None
+    for an export, which has none."""
     if path.open("rb").read(16) != b"SQLite format 3\0":
         return None
     connection, version = opened_database(path)
@@ -114,7 +116,9 @@ def kept_outputs(path: Path) -> dict[str, list[tuple[str, int]]] | None:
         return None
     keys = "SELECT value FROM secret WHERE name = 'seal'"
     (key,) = (connection.execute(keys).fetchone() if "secret" in tables else None) or (None,)
-    found: dict[str, list[tuple[str, int]]] = {"intact": [], "changed": [], "left_out": []}
+    found: dict[str, list[tuple[str, int]]] = {"intact": [], "changed": [], "removed": [], "left_out": []}
+    gone: dict[str, tuple[str, int]] = {}
+    removed: set[str] = set()
     seen = set()
 
     def sealed(body: bytes) -> str:
@@ -131,7 +135,11 @@ def kept_outputs(path: Path) -> dict[str, list[tuple[str, int]]] | None:
         return bytes(row[0]) if row is not None else None
 
     for row in list(database_rows(connection, version)):
-        for seal in {name.decode() for name in SEALS.findall(row.body)} - seen:
+        if row.stream == "retention":
+            removed |= {name.decode() for name in ANY_SEAL.findall(row.body)}
+        named = {name.decode() for name in SEALS.findall(row.body)}
+        removed -= named  # named again, so kept again
+        for seal in named - seen:
             seen.add(seal)
             first = kept(seal if not seal.startswith("hmac-sha256-whole:") else f"{seal}/0")
             if seal.startswith("hmac-sha256-whole:"):
@@ -144,7 +152,12 @@ def kept_outputs(path: Path) -> dict[str, list[tuple[str, int]]] | None:
                 good = made.removeprefix("hmac-sha256:") == seal.removeprefix("hmac-sha256-whole:")
             else:
                 good = first is not None and sealed(first) == seal
-            found["left_out" if is_gone(seal) else "intact" if good else "changed"].append((row.stream, row.seq))
+            if is_gone(seal):
+                gone[seal] = (row.stream, row.seq)
+            else:
+                found["intact" if good else "changed"].append((row.stream, row.seq))
+    for seal, place in gone.items():
+        found["removed" if seal in removed else "left_out"].append(place)
     return found
 
 
@@ -360,10 +373,11 @@ BELONGS = {
     "signal": "signal_given",
     "topic": "topic_posted",
     "refusals": "request_refused",
+    "retention": "outputs_removed",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
-NAMELESS = {"workspace", "refusals"}
+NAMELESS = {"workspace", "refusals", "retention"}
 """Streams of which a ledger has one, so that no name follows."""
 LEADS_TO = {
     "doubt": {"happened": {"passed", "verifying"}, "did-not": {"pending"}, "abort": {"failed"}},

@@ -24,6 +24,7 @@ from tests.words import (
     Instant,
     Ledger,
     Limits,
+    OutputsRemoved,
     PlanId,
     PlanPrepared,
     PlanSummary,
@@ -409,6 +410,52 @@ def test_a_refused_append_keeps_no_artifact(ledger: Ledger) -> None:
     one = artifact_of(ledger, b"x")
     assert refusal(ledger, to("b", 0, fact(1), artifacts=(one,)), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
     assert ledger.artifact(one.seal) is None
+
+
+def naming(*seals: str) -> Event:
+    return OutputsRemoved(run_id=RunId("RUN-1"), seals=seals, size=1, by=ANA)
+
+
+def test_what_is_kept_goes_with_the_event_that_says_so(ledger: Ledger) -> None:
+    one, two = artifact_of(ledger, b"a" * PART_BYTES, b"b"), artifact_of(ledger, b"c")
+    seal, stays = ledger.seal(b"x"), ledger.seal(b"yy")
+    append(ledger, to("a", 0, naming(seal, stays, one.seal, two.seal), keeps=(b"x", b"yy"), artifacts=(one, two)))
+    assert ledger.kept_sizes() == {seal: 1, stays: 2, one.seal: PART_BYTES + 1, two.seal: 1}
+    dropped = Append(stream="b", expected=0, events=(naming(),), drops=(seal, one.seal), seen=1)
+    overtaken = Append(stream="b", expected=7, events=(naming(),), drops=(seal,), seen=1)
+    assert refusal(ledger, overtaken) == "E_LEDGER_CONFLICT" and ledger.kept(seal) == b"x"
+    append(ledger, dropped)
+    assert (ledger.kept(seal), ledger.artifact(one.seal)) == (None, None)
+    assert ledger.kept_sizes() == {stays: 2, two.seal: 1}
+    append(ledger, to("a", 1, naming(seal), keeps=(b"x",)))
+    assert ledger.kept(seal) == b"x", "what is named again is kept again"
+
+
+def test_nothing_goes_that_an_event_in_between_names(ledger: Ledger) -> None:
+    seal = ledger.seal(b"x")
+    append(ledger, to("a", 0, naming(seal), keeps=(b"x",)))
+
+    def dropping(expected: int, seen: int) -> Append:
+        return Append(stream="b", expected=expected, events=(fact(1),), drops=(seal,), seen=seen)
+
+    append(ledger, to("a", 1, naming(seal)))
+    assert refusal(ledger, dropping(0, 1)) == "E_LEDGER_CONFLICT" and ledger.kept(seal) == b"x"
+
+    async def at_once() -> list[object]:
+        named = ledger.append(AT, to("c", 0, naming(seal), keeps=(b"x",)))
+        later = ledger.append(AT, to("d", 0, naming(seal), keeps=(b"x",)))
+        return await asyncio.gather(named, ledger.append(AT, dropping(0, 2)), later, return_exceptions=True)
+
+    found = asyncio.run(at_once())
+    assert [isinstance(one, Refused) for one in found] == [False, True, False] and ledger.kept(seal) == b"x"
+
+    async def before() -> None:
+        await asyncio.gather(
+            ledger.append(AT, dropping(0, 4)), ledger.append(AT, to("e", 0, naming(seal), keeps=(b"x",)))
+        )
+
+    asyncio.run(before())
+    assert ledger.kept(seal) == b"x", "whoever comes after it keeps it again"
 
 
 # --- Names -------------------------------------------------------------------------------------------------------

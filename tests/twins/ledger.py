@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ class MemoryLedger:
         stands = dict(self._stands)
         staged: list[tuple[str, chain.Row]] = []
         for append in appends:
+            chain.refuse_named(append.drops, (entry.body for entry in self._arrived[append.seen :] if append.drops))
             stream = append.stream
             numbers = range(append.expected + 1, append.expected + 1 + len(append.events))
             bodies = [chain.encode(stream, seq, at, event) for seq, event in zip(numbers, append.events, strict=True)]
@@ -63,6 +64,9 @@ class MemoryLedger:
                 stands[stream] = stand
             staged += [(stream, chain.Row(*row)) for row in zip(numbers, bodies, heads, strict=True)]
         self._stands = stands
+        for seal in (seal for append in appends for seal in append.drops):
+            self._kept.pop(seal, None)
+            self._artifacts.pop(seal, None)
         self._kept |= {self.seal(body): body for append in appends for body in append.keeps}
         self._artifacts |= {one.seal: tuple(one.parts()) for append in appends for one in append.artifacts}
         for bell in self._bells:
@@ -157,6 +161,10 @@ class MemoryLedger:
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         return iter(self._artifacts[seal]) if seal in self._artifacts else None
+
+    def kept_sizes(self) -> Mapping[str, int]:
+        whole = {seal: sum(map(len, parts)) for seal, parts in self._artifacts.items()}
+        return {seal: len(body) for seal, body in self._kept.items()} | whole
 
     def let_go(self) -> None:
         """Nothing to let go of."""

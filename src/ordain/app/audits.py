@@ -20,6 +20,7 @@ from ordain.core.ledger.link import Tip
 from ordain.core.ledger.summary import PlanSummary, summarise
 from ordain.core.lineage.decision import persons_only
 from ordain.core.lineage.lineage import PlanState
+from ordain.core.lineage.retention import RETENTION_STREAM
 from ordain.core.plan.model import Plan
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId
@@ -27,7 +28,7 @@ from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings
 from ordain.core.report.statistics import Statistics
 from ordain.core.report.tally import PlanTally, RunTally, Tally
-from ordain.core.run.attempt import is_whole
+from ordain.core.run.attempt import is_whole, seals_in
 from ordain.core.run.event import (
     ApprovalRevoked,
     ConfigTrusted,
@@ -194,9 +195,13 @@ def _outputs(ledger: Ledger) -> tuple[Outputs, tuple[Finding, ...]]:
     """Everything that is kept beside the events, compared with the seals in them; what was changed."""
     seen: dict[str, bool | None] = {}
     changed: list[Finding] = []
+    removed: set[str] = set()
     for _, stream, seq, body, _ in ledger.everything():
+        if stream == RETENTION_STREAM:
+            removed |= seals_in(body)
         for name in _SEALS.findall(body):
             seal = name.decode()
+            removed.discard(seal)  # named again, so kept again
             if seal in seen:
                 continue
             try:
@@ -207,8 +212,11 @@ def _outputs(ledger: Ledger) -> tuple[Outputs, tuple[Finding, ...]]:
                 sentence = f"What was kept with event {seq} is not what was sealed in it."
                 changed.append(Finding(kind=Kind.OUTPUT, stream=stream, seq=seq, sentence=sentence))
     found = list(seen.values())
-    counted = Outputs(intact=found.count(True), changed=found.count(False), left_out=found.count(None))
-    return counted, tuple(changed)
+    gone = sum(seen.get(seal, False) is None for seal in removed)
+    left_out = found.count(None) - gone
+    return Outputs(intact=found.count(True), changed=found.count(False), removed=gone, left_out=left_out), tuple(
+        changed
+    )
 
 
 def _miscounted(ledger: Ledger) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from ordain.core.guard.plan_note import PlanNote
 from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.decision import answer_commands
 from ordain.core.lineage.lineage import PlanState, Stage
+from ordain.core.lineage.retention import RETENTION_STREAM
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, RunId
@@ -287,7 +288,8 @@ class PlanQueries:
     def log(self, ref: str | None) -> tuple[Recorded, ...]:
         """The ledger's own events about a run, or about a plan and all its runs, or about the workspace itself."""
         if ref is None:
-            return tuple(self._here.ledger.read(WORKSPACE_STREAM)) if self._here.has_ledger() else ()
+            streams = (WORKSPACE_STREAM, RETENTION_STREAM) if self._here.has_ledger() else ()
+            return tuple(one for stream in streams for one in self._here.ledger.read(stream))
         if names_run(ref):
             return self._records.run_events(self._records.find_run(ref))
         return self._records.lineage_events(self._records.find_plan(ref))

@@ -13,6 +13,7 @@ import msgspec
 from ordain.app.lint import Params, placed, plan_or_refuse
 from ordain.app.plan_view import PlanQueries
 from ordain.app.refusals import Refusals
+from ordain.app.retention import Retention
 from ordain.app.review import Reviews
 from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.pairing import checks_of, is_same_work, work_of
@@ -245,7 +246,8 @@ class PlanVerbs(PlanQueries):
         reason = here.redactor().text(succession.reason.strip()) if succession is not None else ""
         # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
         stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
-        notices += await self._put_away_ended(by, settings, but=stream)
+        is_new_day = all(one.state.opened_at // DAY_MS != now // DAY_MS for one in here.ledger.plans(newest=1))
+        notices += await self._put_away_ended(by, settings, but=stream) if is_new_day else ()
         if revised is not None and revised != stream:
             notices += _left_behind(here.records.lineage(revised), lineage_id(revised), lineage_id(stream))
         expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ports.ids.mint("PREP-")
@@ -277,6 +279,8 @@ class PlanVerbs(PlanQueries):
 
         state = await here.records.decide(stream, proposed, now)
         self.copies.write(stream, state)
+        if is_new_day and settings.removes_outputs:  # only now, so that it is told whatever becomes of the proposal
+            notices += await Retention(self._here).remove(by)
         review = self.reviews.review(plan, stream, state, notices)
         short = short_id(identity)
         startable = state.open_run is None or state.open_run == state.continues
@@ -477,8 +481,6 @@ class PlanVerbs(PlanQueries):
         """Archive the plans that ended long ago, and say which. It is looked for them once a day, when the first new
         plan of the day is prepared: there may be very many."""
         here, now = self._here, self._here.now()
-        if any(one.state.opened_at // DAY_MS == now // DAY_MS for one in here.ledger.plans(newest=1)):
-            return ()
         then = now - settings.archive_after_ms
         ended = (one for one in here.ledger.plans() if one.stream != but and _ended_by(one.state, then))
         put_away: list[PlanState] = []
@@ -501,6 +503,8 @@ class PlanVerbs(PlanQueries):
         here.notify("archived", title=f"{titles}{more}", command=command)
         detail = f"Archived, because they ended long ago (`[plans] archive_after`): {titles}{more}."
         hint = "Nothing is deleted: their runs and outputs are where they were."
+        if settings.removes_outputs:
+            hint = "Archiving deletes nothing; how long kept outputs stay is what `[retention]` says."
         return (Problem(code="W_PLANS_ARCHIVED", detail=detail, hints=(hint,), command=command),)
 
 

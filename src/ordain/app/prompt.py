@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ordain.app.retention import why_gone
 from ordain.core.plan.action import Task
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.plan.value import RunId, StepId
@@ -43,7 +44,8 @@ class Prompts:
         item = found.item
         body = self._here.ledger.kept(item.prompt_seal)
         if body is None:
-            raise refuse("E_PROMPT", f"What was told for `{step}` of {run_id} is not kept in this ledger.")
+            why = why_gone(self._here.ledger, item.prompt_seal) or "is not kept in this ledger"
+            raise refuse("E_PROMPT", f"What was told for `{step}` of {run_id} {why}.")
         return ToldPrompt(
             step=step,
             agent=item.agent,
@@ -64,6 +66,8 @@ class Prompts:
         found = next((one for one in reversed(ends) if attempt in (None, one.attempt)), None)
         seal = found.outcome.transcript_seal if found is not None else ""
         body = self._here.ledger.kept(seal) if seal else None
+        if body is None and (gone := why_gone(self._here.ledger, seal)) is not None:
+            raise refuse("E_PROMPT", f"The transcript of `{step}` of {run_id} {gone}.")
         if found is None or body is None:
             which = f"attempt {attempt}" if attempt is not None else "the last attempt"
             hint = "It is kept where a model performs a task that is spoken to directly, once its attempt has ended."

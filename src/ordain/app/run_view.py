@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from ordain.app.gate import Gate
 from ordain.app.plans import PlanVerbs
+from ordain.app.retention import removal_notices, why_gone
 from ordain.core.approval.approval import Principal
 from ordain.core.lineage.lineage import Permission
 from ordain.core.plan.canonical import short_id
@@ -98,6 +99,9 @@ class RunView:
         seal = outcome.output_seal if outcome is not None else ""
         kept, parts = ledger.kept(seal), ledger.artifact(seal)
         if outcome is None or (kept is None and parts is None):
+            if outcome is not None and (gone := why_gone(ledger, seal)) is not None:
+                detail = f"What `{step}` wrote in {run_id} ({outcome.output_bytes:,} bytes) {gone}."
+                raise refuse("E_OUTPUT_NOT_KEPT", detail, command=f"ordain show --verbose {run_id}")
             raise refuse(
                 "E_OUTPUT_NOT_KEPT",
                 f"`{step}` {_why_no_output(record)} in {run_id}.",
@@ -138,6 +142,10 @@ class RunView:
     def run_state(self, run_id: RunId) -> RunState:
         """A run folded as it is recorded, for somebody who folds into it what comes."""
         return self._records.run(run_id)[0]
+
+    def removed(self, ref: str) -> tuple[Problem, ...]:
+        """That `[retention]` removed what a run kept, where it did."""
+        return removal_notices(self._here.ledger, self._records.find_run(ref))
 
     def brief(self, ref: str, step: str) -> Brief:
         """What a planner needs to know to propose how a run goes on after one of its steps."""

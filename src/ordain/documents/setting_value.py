@@ -92,6 +92,7 @@ read_text = reads(lambda value: isinstance(value, str) and value, "must be a tex
 read_flag = reads(lambda value: isinstance(value, bool), "must be true or false")
 read_concurrency, read_count = _number(1, CONCURRENCY_MAX), _number(1, COUNT_MAX)
 read_mebibytes = _number(0, MEBIBYTES_MAX, f"must be a whole number of MiB, at most {MEBIBYTES_MAX:,}")
+read_megabytes = _number(0, MEBIBYTES_MAX, f"must be a whole number of MB, at most {MEBIBYTES_MAX:,}")
 read_some_mebibytes = _at_least(1, read_mebibytes, "must be at least 1")
 read_processes = _at_least(
     PROCESSES_MIN, read_count, f"must be at least {PROCESSES_MIN}, or no command could be started"
@@ -378,6 +379,7 @@ SECTION_KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "max_rounds": ("planner_max_rounds", read_rounds),
         "constraints": ("planner_constraints", read_sentences),
     },
+    "retention": {"outputs_days": ("outputs_days", read_tries), "outputs_mb": ("outputs_mb", read_megabytes)},
     "control": {"files": ("control", read_patterns)},
     "notify": {"command": ("notify", lambda value: read_command(value) if value != [] else ())},
     "secrets": {"env": ("secret_env", names_like(glob_fault)), "files": ("secret_files", files_like())},

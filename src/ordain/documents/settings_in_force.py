@@ -59,7 +59,10 @@ def trusted_settings(trusted: str | None, file: bytes | None) -> SettingsInForce
     opened = tuple(name for name in settings.open_calls if name in DEFAULTS.open_calls)
     guarded = tuple(dict.fromkeys((*settings.guarded, *DEFAULTS.guarded)))
     return SettingsInForce(
-        msgspec.structs.replace(settings, allow=allowed, open_calls=opened, guarded=guarded), differs
+        msgspec.structs.replace(
+            settings, allow=allowed, open_calls=opened, guarded=guarded, outputs_days=0, outputs_mb=0
+        ),
+        differs,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -45,6 +45,10 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Exact bytes to keep beside the chain, recorded together with the events that name their seals."""
     artifacts: tuple[Artifact, ...] = ()
     """The same of what is too long to be held in memory."""
+    drops: tuple[str, ...] = ()
+    """Seals of kept bytes that go in the transaction of the events. Refused with E_LEDGER_CONFLICT where any event of
+    the ledger after the first `seen` ones names one of them."""
+    seen: int = 0
 
 
 class Ledger(Protocol):
@@ -106,6 +110,10 @@ class Ledger(Protocol):
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         """The artifact of this name, part by part, if it is there. Raises `Refused` with E_LEDGER_BROKEN, before it
         hands anything out, when it is not what was sealed."""
+
+    def kept_sizes(self) -> Mapping[str, int]:
+        """How many bytes are kept under each seal."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import count, islice, takewhile
@@ -209,6 +209,14 @@ class SqliteLedger:
             if row is None:
                 return
             yield bytes(row[0])
+
+    def kept_sizes(self) -> Mapping[str, int]:
+        sizes: dict[str, int] = {}
+        with self._reading() as connection:
+            for name, size in database.rows(connection, "SELECT seal, length(body) FROM kept"):
+                seal = name.partition("/")[0]
+                sizes[seal] = sizes.get(seal, 0) + size
+        return sizes
 
     @cached_property
     def _key(self) -> bytes:

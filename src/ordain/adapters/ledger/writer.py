@@ -39,6 +39,8 @@ SELECT opened, size, head, epoch, last, plans.body FROM streams LEFT JOIN plans 
 _LAST = "SELECT stream, seq, head FROM events WHERE position = ?"
 _MOVE = "UPDATE streams SET size = ?, last = ?, head = ?, epoch = ? WHERE opened = ?"
 _KEEP = "INSERT INTO kept (seal, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_DROP = "DELETE FROM kept WHERE seal = ?1 OR (seal >= ?1 || '/0' AND seal < ?1 || '/:')"
+_BODIES = "SELECT body FROM events WHERE position > ?"
 _HEADS = "SELECT head FROM events WHERE position > ? AND position <= ? ORDER BY position"
 _END = "SELECT coalesce(max(position), 0) FROM events"
 
@@ -48,7 +50,7 @@ _Answer = tuple[Recorded, ...] | Refused
 class Request:
     """One call of `append`, encoded in the caller's thread: its sequence numbers follow from the expected sizes."""
 
-    __slots__ = ("appends", "artifacts", "at", "future", "kept", "loop", "size")
+    __slots__ = ("appends", "artifacts", "at", "drops", "future", "kept", "loop", "size")
 
     def __init__(self, at: Instant, appends: tuple[Append, ...], seal: Callable[[bytes], str]) -> None:
         self.at = at
@@ -63,6 +65,7 @@ class Request:
             for body in append.keeps:
                 self.kept.append((seal(body), body))
         self.artifacts = [artifact for append in appends for artifact in append.artifacts]
+        self.drops = [(seal,) for append in appends for seal in append.drops]
         self.size = (
             sum(len(body) for _, bodies in self.appends for body in bodies)
             + sum(len(body) for _, body in self.kept)
@@ -70,6 +73,11 @@ class Request:
         )
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Recorded, ...]] = self.loop.create_future()
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it may take so long that no loop should wait for it."""
+        return bool(self.artifacts or self.drops)
 
     async def answered(self) -> tuple[Recorded, ...]:
         """Wait for the answer. Where the loop commits it comes in the next turn, and nobody has to be woken."""
@@ -172,7 +180,7 @@ class Writer:
             self._gathering = None
             if not self._waiting:
                 return
-            quick = self._usual_s < self._quick_s and not any(request.artifacts for request in self._waiting)
+            quick = self._usual_s < self._quick_s and not any(request.is_large for request in self._waiting)
             here = quick and self._turn.acquire(blocking=False)
             if not here:
                 self._leave_to_thread()
@@ -241,7 +249,7 @@ class Writer:
             self._fault = error
             return [database.refusal(self._path, error) for _ in group]
         self._known = known
-        if not any(request.artifacts for request in group):  # those say nothing about the others
+        if not any(request.is_large for request in group):  # those say nothing about the others
             self._usual_s += (time.perf_counter() - began - self._usual_s) / 8
         self.commits += 1
         return answers
@@ -280,6 +288,7 @@ class _Batch:
         self._names: list[tuple[str, str]] = []
         self._kept: list[tuple[str, bytes]] = []
         self._artifacts: list[Artifact] = []
+        self._drops: list[tuple[str]] = []
 
     def answer(self, request: Request) -> _Answer:
         """One request, all or nothing: a refusal is its answer and leaves the others alone."""
@@ -290,6 +299,9 @@ class _Batch:
         try:
             for append, bodies in request.appends:
                 name = append.stream
+                if append.drops:
+                    since = database.rows(self._connection, _BODIES, (append.seen,))
+                    chain.refuse_named(append.drops, (body for (*_, body) in (*since, *stored[:rows_before])))
                 stream = streams.get(name) or self._stream(name)
                 stand, heads = chain.add(
                     name, stream.stand, bodies, expected=append.expected, epoch=append.epoch, new_epoch=append.new_epoch
@@ -319,6 +331,7 @@ class _Batch:
             self._moved.add(name)
         self._kept += request.kept
         self._artifacts += request.artifacts
+        self._drops += request.drops
         return tuple(written)
 
     def write(self) -> None:
@@ -334,7 +347,10 @@ class _Batch:
                 moved.append((stand.size, stream.last, stand.head, stand.epoch, opened))
             if stream.summary is not None:
                 plans.append(reader.plan_row(opened, stream.summary))
+        if self._drops:
+            self._connection.execute("PRAGMA secure_delete = ON")  # what was removed must not stand in free pages
         for statement, listed in (
+            (_DROP, self._drops),  # first: what is kept again by another request of the group stays
             (reader.RECORD, self._rows),
             (reader.OPEN, new),
             (_MOVE, moved),

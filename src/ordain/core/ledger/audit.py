@@ -27,6 +27,7 @@ from ordain.core.ledger.chain import Entry
 from ordain.core.ledger.findings import Audit, AuditedRun, Kind, Rules, Signed
 from ordain.core.ledger.link import Tip
 from ordain.core.lineage.refusal import REFUSALS_STREAM
+from ordain.core.lineage.retention import RETENTION_STREAM
 from ordain.core.lineage.workspace import apply_workspace
 from ordain.core.plan.value import Instant, RunId
 from ordain.core.run.event import (
@@ -36,6 +37,7 @@ from ordain.core.run.event import (
     Event,
     LineageEvent,
     LockEvent,
+    OutputsRemoved,
     RequestRefused,
     RunCancelled,
     RunEvent,
@@ -134,6 +136,8 @@ class _Auditor(AuditState):
             return AuditedStream(self.look_at_workspace, _types(WorkspaceEvent))
         if slash and kind == "topic":
             return AuditedStream(partial(self.look_at_topic, name), frozenset([TopicPosted]))
+        if name == RETENTION_STREAM:
+            return AuditedStream(self.look_at_removal, frozenset([OutputsRemoved]))
         return AuditedStream(lambda *_: None, frozenset([RequestRefused] if name == REFUSALS_STREAM else []))
 
     # --- The workspace's own stream --------------------------------------------------------------------------------
@@ -156,6 +160,13 @@ class _Auditor(AuditState):
             apply_topic(topic_named(name), event)
         except IllegalTransition as error:
             self.cannot_be(name, seq, error)
+
+    def look_at_removal(self, event: Event, at: Instant, seq: int) -> None:
+        assert isinstance(event, OutputsRemoved)
+        started = self.started.get(event.run_id)
+        if started is None or started.ended is None:
+            sentence = f"Event {seq} removes what {event.run_id} kept, which had not ended."
+            self.find(Kind.HISTORY, RETENTION_STREAM, seq, sentence)
 
     # --- The end ---------------------------------------------------------------------------------------------------
 

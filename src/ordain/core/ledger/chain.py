@@ -19,6 +19,7 @@ from ordain.core.ledger.link import Tip as Tip
 from ordain.core.ledger.link import extend as extend
 from ordain.core.ledger.link import verify as verify
 from ordain.core.plan.value import Instant
+from ordain.core.run.attempt import seals_in
 from ordain.core.run.event import Event, Recorded
 from ordain.core.text.problem import Refused, refuse
 
@@ -189,6 +190,14 @@ def broken(stream: str, seq: int) -> Refused:
         f"The chain of `{stream}` is broken at event {seq}: what is stored is not what was recorded.",
         "Nothing of this stream can be trusted from there on; restore the ledger from a copy.",
     )
+
+
+def refuse_named(drops: tuple[str, ...], bodies: Iterable[bytes]) -> None:
+    """Raise Refused with E_LEDGER_CONFLICT where one of these events names what is to be dropped."""
+    gone = frozenset(drops)
+    if any(not gone.isdisjoint(seals_in(body)) for body in bodies):
+        what = "What was to be removed was named by an event in between."
+        raise refuse("E_LEDGER_CONFLICT", what, "Look again at who needs it.")
 
 
 def add(

@@ -99,6 +99,8 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True):
 
     intact: int = 0
     changed: int = 0
+    removed: int = 0
+    """Removed by `[retention]`, as an event says."""
     left_out: int = 0
     """Sealed, and not here: never kept, or left out of a copy. Neither good nor bad."""
 

@@ -88,6 +88,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A prepared plan nobody started expires."""
     archive_after_ms: int = 30 * DAY_MS
     """A plan that ended so long ago is archived."""
+    outputs_days: int = 0
+    """What a run kept beside its events goes so long after its end; 0: never."""
+    outputs_mb: int = 0
+    """How much may be kept beside the events in all before the oldest goes; 0: any."""
     max_rejections: int = 3
     """After so many rejections a plan needs a person's own revision."""
     max_replans: int = 3
@@ -175,6 +179,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plan with problems is sent back to the planner."""
     planner_constraints: tuple[str, ...] = ()
     """What every plan has to keep to, in words."""
+
+    @property
+    def removes_outputs(self) -> bool:
+        """Whether anything that is kept ever goes."""
+        return bool(self.outputs_days or self.outputs_mb)
 
 
 def planner_access(settings: Settings) -> ModelAccess | None:

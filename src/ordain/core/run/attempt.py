@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -106,3 +107,11 @@ def whole_seal(seal: Callable[[bytes], str], sha256: bytes, size: int) -> str:
 def is_whole(seal: str) -> bool:
     """Whether a seal is the name of an artifact."""
     return seal.startswith(_WHOLE)
+
+
+_SEAL = re.compile(rb"hmac-sha256(?:-whole)?:[0-9a-f]{64}")
+
+
+def seals_in(body: bytes) -> set[str]:
+    """Every seal that stands anywhere in an event: perhaps more than it names, never fewer."""
+    return {found.decode() for found in _SEAL.findall(body)}

@@ -432,6 +432,20 @@ class RequestRefused(Fact, frozen=True, tag="request_refused"):
     """Whether more of this kind by this caller may follow within the hour that are not recorded."""
 
 
+# --- Stream of what was removed ------------------------------------------------------------------------------------
+
+
+class OutputsRemoved(Fact, frozen=True, tag="outputs_removed"):
+    """What was kept beside the events of a run was removed with this event, because `[retention]` says so. The events
+    of the run hold its seals and sizes as before."""
+
+    run_id: RunId
+    seals: tuple[str, ...]
+    size: int
+    by: Principal
+    """Whose new plan was the occasion."""
+
+
 WorkspaceEvent = (
     WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused | WorkStopped | StopLifted
 )
@@ -455,7 +469,9 @@ RunEvent = (
     RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | BudgetReached | RunPaused | RunFinished | RunCancelled
 )
 LockEvent = LockTaken | LockReleased
-Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalGiven | TopicPosted | RequestRefused
+Event = (
+    WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalGiven | TopicPosted | RequestRefused | OutputsRemoved
+)
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,7 +119,8 @@ def show(
     if names_run(what):
         report = session.app.runs.run(what)
         lines = run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet")
-        return session.show(report, lines, notices=warnings(report), next_=after_run(report))
+        notices = (*warnings(report), *session.app.runs.removed(what))
+        return session.show(report, lines, notices=notices, next_=after_run(report))
     review = _review(session, what, params)
     lines, following = review_lines(review, session.style, detail=detail), _after_review(review, what, params)
     return session.show(review_result(review), lines, problems=review.notices, next_=following, exactly=True)

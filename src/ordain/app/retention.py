@@ -1,0 +1,138 @@
+"""Removing what runs kept beside their events, as `[retention]` says, and saying later that it was removed.
+
+The event that tells of it and the removal are one transaction. It is refused where a plan of the runs, or what any
+event names, changed since it was looked who needs what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from ordain.core.approval.approval import Principal
+from ordain.core.ledger import chain
+from ordain.core.lineage.retention import (
+    RETENTION_STREAM,
+    KeptRun,
+    Removal,
+    needed_runs,
+    outputs_to_remove,
+)
+from ordain.core.plan.value import Instant, RunId
+from ordain.core.run.attempt import seals_in
+from ordain.core.run.event import OutputsRemoved, RunEnded
+from ordain.core.text.problem import Problem, Refused
+from ordain.ports.ledger import Append, Ledger
+from ordain.records.records import WORKSPACE_STREAM
+from ordain.records.surroundings import Surroundings
+
+REMOVED_AT_ONCE = 1_000
+"""How many runs lose their outputs at a time; the next day takes the rest."""
+_OWN = (WORKSPACE_STREAM, RETENTION_STREAM)
+"""Streams whose events need nothing that is kept, whatever they name."""
+
+
+class _Named(NamedTuple):
+    """What the ledger names, after so many events."""
+
+    ended: tuple[KeptRun, ...]
+    elsewhere: frozenset[str]
+    size: int
+
+
+class Retention:
+    """What is kept in the ledger of one workspace, and for how long."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    async def remove(self, by: Principal) -> tuple[Problem, ...]:
+        """Remove what is too old or too much, and say what it was. What cannot be removed now stays for another day."""
+        removed: list[Removal] = []
+        with suppress(Refused):
+            await self._remove(by, removed)
+        if not removed:
+            return ()
+        runs = ", ".join(str(one.run.run_id) for one in removed[:3])
+        more = f" and {len(removed) - 3:,} more" if len(removed) > 3 else ""
+        size = sum(one.size for one in removed)
+        self._here.notify("outputs_removed", title=f"{runs}{more}", command="ordain log")
+        detail = f"Removed, because of `[retention]`: what {runs}{more} had kept beside their events ({size:,} bytes)."
+        hint = "Their events, with sizes and digests of all of it, stay in the ledger."
+        return (Problem(code="W_OUTPUTS_REMOVED", detail=detail, hints=(hint,), command="ordain log"),)
+
+    async def _remove(self, by: Principal, removed: list[Removal]) -> None:
+        here, ledger, snapshot = self._here, self._here.ledger, self._here.snapshot
+        settings, now = snapshot.settings, here.now()
+        here.refuse_stopped()  # whoever stopped everything wants to look at all of it
+        sizes, plans = ledger.kept_sizes(), ledger.plans()
+        seen = _looked_through(ledger, sizes.keys())
+        needed = frozenset(run_id for plan in plans for run_id in needed_runs(plan.state))
+        stands = {plan.stream: plan.state.size for plan in plans}
+        holders: dict[str, set[str]] = {}
+        for run in seen.ended:
+            for seal in run.seals:
+                holders.setdefault(seal, set()).add(run.lineage)
+        for one in outputs_to_remove(seen.ended, needed, seen.elsewhere, sizes, settings, now)[:REMOVED_AT_ONCE]:
+            lineages = sorted(set().union(*(holders[seal] for seal in one.seals)))
+            event = OutputsRemoved(run_id=one.run.run_id, seals=one.seals, size=one.size, by=by)
+            removal = Append(
+                stream=RETENTION_STREAM,
+                expected=ledger.size(RETENTION_STREAM),
+                events=(event,),
+                drops=one.seals,
+                seen=seen.size,
+            )
+            unchanged = (Append(stream=name, expected=stands[name], events=()) for name in lineages)
+            with suppress(Refused):
+                await ledger.append(now, here.unchanged(snapshot), *unchanged, removal)
+                removed.append(one)
+
+
+def _looked_through(ledger: Ledger, kept: Set[str]) -> _Named:
+    """What each run that ended names of what is kept, and what is named elsewhere."""
+    named: dict[str, set[str]] = {}
+    ends: dict[str, tuple[RunEnded, str, Instant]] = {}
+    size = 0
+    for position, stream, _, body, head in ledger.everything():
+        size = position
+        if stream in _OWN:
+            continue
+        named.setdefault(stream, set()).update(seals_in(body) & kept)
+        if stream.startswith("lineage/") and b'"run_ended"' in body:
+            recorded = chain.decode(body, head)
+            if isinstance(recorded.event, RunEnded):
+                ends[f"run/{recorded.event.run_id}"] = recorded.event, stream, recorded.at
+    ended = [
+        KeptRun(event.run_id, lineage, at, frozenset(named.pop(stream, ())))
+        for stream, (event, lineage, at) in ends.items()
+    ]
+    return _Named(tuple(ended), frozenset[str]().union(*named.values()), size)
+
+
+def why_gone(ledger: Ledger, seal: str) -> str | None:
+    """When and why what was kept under a seal was removed, in words; None where it was not."""
+    for recorded in reversed(ledger.read(RETENTION_STREAM) if seal else ()):
+        if isinstance(recorded.event, OutputsRemoved) and seal in recorded.event.seals:
+            return f"was removed by retention on {_day(recorded.at)} (digest {seal})"
+    return None
+
+
+def removal_notices(ledger: Ledger, run_id: RunId) -> tuple[Problem, ...]:
+    """That what a run kept was removed, for whoever looks at the run."""
+    events = [(one.event, one.at) for one in ledger.read(RETENTION_STREAM)]
+    found = [(event, at) for event, at in events if isinstance(event, OutputsRemoved) and event.run_id == run_id]
+    if not found:
+        return ()
+    count, size = sum(len(event.seals) for event, _ in found), sum(event.size for event, _ in found)
+    detail = (
+        f"What {run_id} had kept beside its events ({count:,} in all, {size:,} bytes) was removed by retention on "
+        f"{_day(found[-1][1])}; its events hold the digests and the last characters of each."
+    )
+    return (Problem(code="W_OUTPUTS_REMOVED", detail=detail),)
+
+
+def _day(at: Instant) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).date().isoformat()

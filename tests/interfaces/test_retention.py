@@ -1,0 +1,325 @@
+"""`[retention]` at the doors: what runs kept goes when a person said so, is announced, and is told from what is gone
+for another reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.interfaces.json_rpc import RpcClient
+from tests.interfaces.workspace import KIM, Workspace
+from tests.patience import eventually
+from tests.twins.execution import ManualClock
+from tests.words import App, Instant, Refused, RunReport, open_at_terminal
+
+ROOT = Path(__file__).parent.parent.parent
+DAY = 86_400_000
+DAYS_30 = "[retention]\noutputs_days = 30\n"
+SAYS = """\
+# Say {word}
+
+## Steps
+
+### 1. Say it
+
+**id:** say
+**run:** echo the {word} was here; seq 2000
+"""
+"""Longer than the end that an event holds: the word is in what is kept, and in no event but the plan's."""
+TODAY = "# Look\n\n1. `true`\n"
+
+
+def at(workspace: Workspace, days: int) -> App:
+    """The library as it is used so many days ago."""
+    app = open_at_terminal(workspace.path)
+    clock = ManualClock(Instant(time.time_ns() // 1_000_000 - days * DAY))
+    return App(msgspec.structs.replace(app.ports, clock=clock))
+
+
+def ran(workspace: Workspace, text: str, days: int) -> RunReport:
+    """Carry out a plan so many days ago, as far as it goes."""
+    app = at(workspace, days)
+
+    async def carried_out() -> RunReport:
+        made = await app.plans.prepare(text.encode(), None, KIM)
+        report = await app.runs.approve_and_commit(made.review, KIM)
+        await app.close()
+        return report
+
+    return asyncio.run(carried_out())
+
+
+def said(workspace: Workspace, word: str, days: int) -> str:
+    return ran(workspace, SAYS.format(word=word), days).run_id
+
+
+def prepared(workspace: Workspace, text: str = TODAY) -> list[str]:
+    """Prepare the first plan of the day; what is said of outputs that were removed."""
+    app = open_at_terminal(workspace.path)
+    made = asyncio.run(app.plans.prepare(text.encode(), None, KIM))
+    asyncio.run(app.close())
+    return [one.detail for one in made.review.notices if one.code == "W_OUTPUTS_REMOVED"]
+
+
+def is_kept(workspace: Workspace, run: str) -> bool:
+    app = open_at_terminal(workspace.path)
+    try:
+        found, parts = app.runs.output(run, "say")
+        assert len(b"".join(parts)) == found.kept_bytes == found.output_bytes
+    except Refused as refused:
+        assert refused.problems[0].code == "E_OUTPUT_NOT_KEPT"
+        assert "was removed by retention on " in refused.problems[0].detail
+        return False
+    finally:
+        asyncio.run(app.close())
+    return True
+
+
+def ledger_file(workspace: Workspace) -> Path:
+    app = open_at_terminal(workspace.path)
+    return next(Path(app.here.ledger.path).parent.glob("ledger.db"))  # type: ignore[attr-defined]
+
+
+def changed(workspace: Workspace, statement: str) -> None:
+    """Somebody who can write the file does this to it."""
+    connection = sqlite3.connect(ledger_file(workspace))
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def verified(workspace: Workspace) -> dict[str, Any]:
+    """What both verifiers count of what is kept; they must agree."""
+    ours = json.loads(workspace.ordain("robot", "audit", "verify").out)["data"]["outputs"]
+    script = [sys.executable, "-I", "-S", str(ROOT / "tools/verify_ledger.py"), "--json", str(ledger_file(workspace))]
+    theirs = json.loads(subprocess.run(script, capture_output=True, check=False).stdout)["outputs"]
+    assert ours == theirs
+    return dict(ours)
+
+
+# --- What goes -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_too_old_goes_and_whoever_prepares_is_told(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    old, newer = said(workspace, "walrus", 31), said(workspace, "heron", 29)
+    assert b"the walrus was here" in ledger_file(workspace).read_bytes()
+    done = workspace.ordain("prepare", "small.plan.md")
+    assert f"W_OUTPUTS_REMOVED Removed, because of `[retention]`: what {old} had kept beside their events" in done.out
+    assert "Nothing is deleted" not in done.out
+    assert (is_kept(workspace, old), is_kept(workspace, newer)) == (False, True)
+    assert b"the walrus was here\n1\n" not in ledger_file(workspace).read_bytes(), "nor does it stand in free pages"
+    again = workspace.ordain("prepare", "large.plan.md")
+    assert "W_OUTPUTS_REMOVED" not in again.out, "it is looked once a day"
+
+
+def test_a_robot_is_told(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    old = said(workspace, "walrus", 31)
+    answer = json.loads(workspace.ordain("robot", "prepare", "small.plan.md").out)
+    (told,) = [one for one in answer["problems"] if one["code"] == "W_OUTPUTS_REMOVED"]
+    assert old in told["detail"] and told["severity"] == "warning" and told["command"] == "ordain log"
+    (event,) = [one for one in json.loads(workspace.ordain("robot", "log").out)["data"]["events"] if "seals" in one]
+    assert (event["type"], event["run_id"], event["by"]["channel"]) == ("outputs_removed", old, "robot")
+
+
+def test_a_client_of_the_mcp_server_is_told(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    old = said(workspace, "walrus", 31)
+    with RpcClient(workspace.path) as client:
+        answer = client.call("plan_propose", document=TODAY)
+    assert "W_OUTPUTS_REMOVED" in json.dumps(answer) and old in json.dumps(answer)
+
+
+def test_a_run_that_needs_no_approval_tells_too(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    old = said(workspace, "walrus", 31)
+    done = workspace.ordain("run", "look.plan.md")
+    assert (done.status, "W_OUTPUTS_REMOVED" in done.out + done.err, old in done.out + done.err) == (0, True, True)
+
+
+def test_whoever_is_notified_is_told(workspace: Workspace) -> None:
+    teller = workspace.path.parent / "teller"
+    teller.write_text(f"#!/bin/sh\ncat >> {workspace.path}/told\n")
+    teller.chmod(0o700)
+    workspace.trust(f'{DAYS_30}[notify]\ncommand = ["{teller}"]\n')
+    said(workspace, "walrus", 31)
+    prepared(workspace)
+    told = workspace.path / "told"
+    eventually(lambda: told.exists() and '"kind":"outputs_removed"' in told.read_text(), "the notice")
+
+
+def test_of_too_much_the_oldest_goes_until_it_is_not_too_much(workspace: Workspace) -> None:
+    workspace.trust("[retention]\noutputs_mb = 1\n")
+    loud = [SAYS.format(word=word).replace("seq 2000", "seq 150000") for word in ("walrus", "heron", "stork")]
+    runs = [ran(workspace, text, days).run_id for text, days in zip(loud, (5, 4, 3), strict=True)]
+    (told,) = prepared(workspace)
+    assert [is_kept(workspace, run) for run in runs] == [False, False, True]
+    assert runs[1] in told and runs[2] not in told
+
+
+# --- What stays ------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_off_by_default(workspace: Workspace) -> None:
+    old = said(workspace, "walrus", 4000)
+    assert prepared(workspace) == [] and is_kept(workspace, old)
+
+
+@pytest.mark.parametrize("edit", ["never trusted", "edited since", "deleted since"])
+def test_a_file_that_nobody_trusts_as_it_is_removes_nothing(workspace: Workspace, edit: str) -> None:
+    file = workspace.write("ordain.toml", DAYS_30)
+    if edit != "never trusted":
+        workspace.trust(DAYS_30)
+    old = said(workspace, "walrus", 31)
+    if edit == "edited since":
+        file.write_text("[retention]\noutputs_days = 1\n")
+    elif edit == "deleted since":
+        file.unlink()
+    assert prepared(workspace) == [] and is_kept(workspace, old)
+
+
+def test_while_work_is_stopped_nothing_is_removed(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    old = said(workspace, "walrus", 31)
+    assert workspace.at_terminal("stop").status == 0
+    assert prepared(workspace) == [] and is_kept(workspace, old)
+
+
+ASKS = SAYS + "\n### 2. Ask\n\n**run:** test -f wanted\n**on_fail:** escalate\n"
+
+
+def waits(workspace: Workspace) -> str:
+    """A run that waits for a person."""
+    return ran(workspace, ASKS.format(word="walrus"), 31).run_id
+
+
+def proposed_again(workspace: Workspace, *, approve: bool = False) -> str:
+    """A run that ended, whose plan waits for a decision again, or for its start."""
+    run = said(workspace, "walrus", 31)
+    app = at(workspace, 1)
+    made = asyncio.run(app.plans.prepare(SAYS.format(word="walrus").encode(), None, KIM))
+    if approve:
+        asyncio.run(app.approvals.approve(made.review.plan_id, KIM))
+    asyncio.run(app.close())
+    return run
+
+
+def approved_again(workspace: Workspace) -> str:
+    return proposed_again(workspace, approve=True)
+
+
+def succeeded(workspace: Workspace) -> str:
+    """A run that ended, with another plan proposed to go on with it."""
+    run = ran(workspace, SAYS.format(word="walrus") + "\n### 2. Fail\n\n**run:** false\n", 31).run_id
+    workspace.write("next.plan.md", SAYS.format(word="walrus") + "\n### 2. Do not fail\n\n**run:** true\n")
+    done = workspace.ordain("robot", "rerun", run, "--with", "next.plan.md")
+    assert "W_OUTPUTS_REMOVED" not in done.out, done
+    return run
+
+
+def said_again(workspace: Workspace) -> str:
+    """A run of which a newer one kept the very same."""
+    run = said(workspace, "walrus", 31)
+    ran(workspace, SAYS.format(word="walrus").replace("# Say", "# Repeat"), 1)
+    return run
+
+
+def said_by_one_that_waits(workspace: Workspace) -> str:
+    """A run of which one that has not ended kept the very same."""
+    run = said(workspace, "walrus", 32)
+    waits(workspace)
+    return run
+
+
+@pytest.mark.parametrize(
+    "somebody", [waits, proposed_again, approved_again, succeeded, said_again, said_by_one_that_waits]
+)
+def test_what_somebody_needs_stays(workspace: Workspace, somebody: Callable[[Workspace], str]) -> None:
+    workspace.trust(f'{DAYS_30}[approval]\nttl = "7d"\n')
+    run = somebody(workspace)
+    prepared(workspace)
+    assert is_kept(workspace, run)
+
+
+def test_what_nobody_needs_any_more_goes(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    run = waits(workspace)
+    app = at(workspace, 31)
+    asyncio.run(app.runs.cancel_run(run, KIM))
+    asyncio.run(app.close())
+    assert len(prepared(workspace)) == 1 and not is_kept(workspace, run)
+
+
+# --- What is said later ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_shown_in_place_of_it(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    run = said(workspace, "walrus", 31)
+    prepared(workspace)
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    for words in (["show", run, "--output", "say"], ["robot", "show", run, "--output", "say"]):
+        done = workspace.ordain(*words)
+        assert done.status == 2 and "E_OUTPUT_NOT_KEPT" in done.out + done.err
+        told = f"What `say` wrote in {run} (8,913 bytes) was removed by retention on {day} (digest hmac-sha256:"
+        assert told in done.out + done.err
+    exactly = workspace.at_terminal("show", run, "--output", "say", "-o", "exact")
+    assert "was removed by retention on" in exactly.out and not (workspace.path / "exact").exists()
+    shown = workspace.ordain("show", run)
+    assert f"was removed by retention on {day}; its events hold the digests" in shown.err
+    assert "2000" in workspace.ordain("show", "--verbose", run).out, "the end is in the event"
+
+
+def test_removed_is_told_from_missing_and_from_changed(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    said(workspace, "walrus", 31)
+    said(workspace, "heron", 2)
+    said(workspace, "stork", 1)
+    prepared(workspace)
+    assert verified(workspace) == {"intact": 2, "changed": 0, "removed": 1, "left_out": 0}
+    assert "2 intact, 0 changed, 1 removed by retention, 0 not kept here" in workspace.ordain("audit", "verify").out
+    changed(workspace, "DELETE FROM kept WHERE seal = (SELECT max(seal) FROM kept)")
+    assert verified(workspace) == {"intact": 1, "changed": 0, "removed": 1, "left_out": 1}
+    changed(workspace, "UPDATE kept SET body = x'00'")
+    assert verified(workspace) == {"intact": 0, "changed": 1, "removed": 1, "left_out": 1}
+    assert workspace.ordain("audit", "verify").status == 1
+
+
+def test_what_was_removed_kept_again_and_then_lost_is_missing(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    said(workspace, "walrus", 31)
+    prepared(workspace)
+    assert verified(workspace) == {"intact": 0, "changed": 0, "removed": 1, "left_out": 0}
+    ran(workspace, SAYS.format(word="walrus").replace("# Say", "# Repeat"), 0)
+    assert verified(workspace) == {"intact": 1, "changed": 0, "removed": 0, "left_out": 0}
+    changed(workspace, "DELETE FROM kept")
+    assert verified(workspace) == {"intact": 0, "changed": 0, "removed": 0, "left_out": 1}
+
+
+def test_a_rerun_says_that_what_it_needs_is_gone(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    says = f"{SAYS.format(word='walrus')}**contract:** test -f look.plan.md\n"
+    uses = "\n### 2. Use it\n\n**tool:** write_file\n**args:**\n```yaml\npath: out\ncontent: ${say.output}\n```\n"
+    text = f"{says}{uses}**contract:** test -f allowed\n"
+    before = ran(workspace, text, 31)
+    prepared(workspace)
+    assert not is_kept(workspace, before.run_id)
+    app = open_at_terminal(workspace.path)
+    asyncio.run(app.plans.prepare(text.encode(), None, KIM))
+    asyncio.run(app.approvals.approve(before.plan_id, KIM))
+    again = asyncio.run(app.runs.rerun(before.run_id, KIM))
+    asyncio.run(app.close())
+    assert again.status == "failed"
+    assert again.steps[0].attempts == 0, "it was kept"
+    assert "`${say.output}` gave a result that is not kept in this ledger" in str(again.steps[1].evidence)
