@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -352,8 +352,9 @@ class Records:
 
 def _fold(events: Iterable[Recorded], kind: Any, step: Callable[[Any, Instant], object]) -> None:
     """Take events of one kind into a state; raises Refused for one that cannot have happened."""
+    kinds = frozenset(get_args(kind) or (kind,))  # `isinstance` compares with each in turn
     for recorded in events:
-        assert isinstance(recorded.event, kind)
+        assert type(recorded.event) in kinds
         try:
             step(recorded.event, recorded.at)
         except IllegalTransition as error:

@@ -28,7 +28,7 @@ from ordain.core.text.problem import Refused, refuse
 
 EVENTS = f"SELECT position, ifnull(stream, 0), {database.EVENT} FROM events"
 
-_STAND = "SELECT opened, ifnull(size, 0), ifnull(head, x''), ifnull(last, 0) FROM streams WHERE stream = ?"
+STAND = "SELECT opened, ifnull(size, 0), ifnull(head, x''), ifnull(last, 0) FROM streams WHERE stream = ?"
 _SCAN = f"SELECT {database.EVENT} FROM events WHERE stream = ?1 AND position <= ?2 AND seq >= ?3 ORDER BY seq DESC"
 
 
@@ -44,7 +44,7 @@ _states = cache(lambda: msgspec.json.Decoder(PlanState))
 
 def stand(connection: apsw.Connection, stream: str) -> tuple[int, chain.Tip, int] | None:
     """The number of a stream, where its chain ought to end, and the position of its last event; None if unknown."""
-    found = database.first(connection, _STAND, (stream,))
+    found = database.first(connection, STAND, (stream,))
     return (found[0], chain.Tip(found[1], found[2]), found[3]) if found else None
 
 

@@ -114,10 +114,8 @@ class SqliteLedger:
         return ()
 
     def size(self, stream: str) -> int:
-        with self._reading() as connection:
-            found = reader.stand(connection, stream)
-            return found[1].size if found else 0
-        return 0
+        found = self._first(reader.STAND, stream)
+        return found[1] if found else 0
 
     async def grown(self, stream: str, size: int) -> None:
         import asyncio  # most commands only look, and start faster without it
@@ -244,9 +242,14 @@ class SqliteLedger:
             self._connection.close()
 
     def _first(self, query: str, *bindings: Any) -> Any:
-        with self._reading() as connection:
-            return database.first(connection, query, bindings)
-        return None
+        """The first row that one statement finds, which sees one moment by itself; steps ask, so without `_reading`."""
+        try:
+            with self._reader:
+                return database.first(self._connection, query, bindings)
+        except UnicodeEncodeError:
+            return None
+        except apsw.Error as error:
+            raise database.refusal(self._path, error) from error
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
