@@ -56,11 +56,9 @@ class RunAuthority:
         ruling = self._here.rule_step(step, self._settings, self._kept)
         if newly or ruling.denied or self._approved or not ruling.requires_approval:
             return newly or next(iter(ruling.denied), None)
-        return Problem(
-            code="E_PLAN_APPROVAL_MISSING",
-            detail=f"Nobody was asked about this plan, and this call wants that: {ruling.reasons[0]}.",
-            hints=("Have the plan proposed with this call as a step of its own.",),
-        )
+        detail = f"Nobody was asked about this plan, and this call wants that: {ruling.reasons[0]}."
+        hint = "Have the plan proposed with this call as a step of its own."
+        return Problem(code="E_PLAN_APPROVAL_MISSING", detail=detail, hints=(hint,))
 
     async def refused(self, subject: str, who: Principal, problem: Problem) -> None:
         """Record that a call was refused to an agent."""

@@ -152,11 +152,8 @@ class Gate:
             raise Refused([barred])
         if signer is None:
             if settings.require_signature:
-                raise refuse(
-                    "E_APPROVAL_SIGNATURE",
-                    "An approval counts here only with the signature of an enrolled key.",
-                    command=f"{command} --sign",
-                )
+                detail = "An approval counts here only with the signature of an enrolled key."
+                raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"{command} --sign")
             return None
         return self._here.enrolled(signer)
 
@@ -173,11 +170,8 @@ class Gate:
         if signer is not None:
             return self._here.enrolled(signer)
         if settings.require_signature:
-            raise refuse(
-                "E_APPROVAL_SIGNATURE",
-                "An answer counts here only with the signature of an enrolled key.",
-                command=f"{command} --sign",
-            )
+            detail = "An answer counts here only with the signature of an enrolled key."
+            raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"{command} --sign")
         return None
 
     # --- Checking --------------------------------------------------------------------------------------------------
@@ -544,11 +538,9 @@ def _barred(name: str, state: PlanState, settings: Settings) -> Problem | None:
     if barred := _not_among(name, settings, "approve"):
         return barred
     if settings.separate and name in state.prepared_by.get(state.plan_id, ()):
-        return Problem(
-            code="E_APPROVAL_SELF",
-            detail=f"{name} prepared this plan, and here whoever prepared a plan may not approve it.",
-            hints=("Somebody else approves it.",),
-        )
+        detail = f"{name} prepared this plan, and here whoever prepared a plan may not approve it."
+        hint = "Somebody else approves it."
+        return Problem(code="E_APPROVAL_SELF", detail=detail, hints=(hint,))
     return None
 
 
@@ -579,12 +571,9 @@ def _why_none(state: PlanState, command: str) -> Problem:
         case "expired" | "superseded":
             return Problem(code="E_APPROVAL_EXPIRED", detail=f"{approval_id} has ended: {how}.", command=command)
         case run_id if state.runs.get(RunId(run_id)) == Stage.COMPLETED:
-            return Problem(
-                code="E_APPROVAL_SPENT",
-                detail=f"The approval was used by {run_id}, which completed: what it was for is done.",
-                hints=(f"Only to do it all once more, a person approves it again: {command}",),
-                command=f"ordain show {run_id}",
-            )
+            detail = f"The approval was used by {run_id}, which completed: what it was for is done."
+            hint = f"Only to do it all once more, a person approves it again: {command}"
+            return Problem(code="E_APPROVAL_SPENT", detail=detail, hints=(hint,), command=f"ordain show {run_id}")
         case run_id:
             return Problem(code="E_APPROVAL_SPENT", detail=f"The approval was used by {run_id}.", command=command)
 

@@ -67,12 +67,9 @@ class RunEnds:
             await self.ask(state, status, by, text)
             holder = await self._answered(run_id)
             if holder is not None and not take_over:
-                raise refuse(
-                    "E_RUN_BUSY",
-                    f"Process {holder.pid}, which is at work on {run_id}, was asked to end it and does not answer.",
-                    "It does that as soon as it can; if it is frozen, this ends the process itself:",
-                    command=f"ordain cancel {run_id} --take-over",
-                )
+                detail = f"Process {holder.pid}, which is at work on {run_id}, was asked to end it and does not answer."
+                hint = "It does that as soon as it can; if it is frozen, this ends the process itself:"
+                raise refuse("E_RUN_BUSY", detail, hint, command=f"ordain cancel {run_id} --take-over")
             if holder is not None:
                 self.end_executor(run_id, holder)
         with self._here.ports.lock.claim(run_id):
@@ -111,12 +108,9 @@ class RunEnds:
     def end_executor(self, run_id: RunId, holder: Holder) -> None:
         """Kill whoever carries out a run, so that nothing it would still do happens."""
         if not self._here.ports.lock.end(run_id, holder):
-            raise refuse(
-                "E_RUN_BUSY",
-                f"Process {holder.pid}, which is at work on {run_id}, cannot be ended from here.",
-                "It runs as another user or on another machine; end it there.",
-                command=f"ordain watch {run_id}",
-            )
+            detail = f"Process {holder.pid}, which is at work on {run_id}, cannot be ended from here."
+            hint = "It runs as another user or on another machine; end it there."
+            raise refuse("E_RUN_BUSY", detail, hint, command=f"ordain watch {run_id}")
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
         state, _, _ = self._records.run(run_id)

@@ -99,14 +99,10 @@ class RunView:
         seal = outcome.output_seal if outcome is not None else ""
         kept, parts = ledger.kept(seal), ledger.artifact(seal)
         if outcome is None or (kept is None and parts is None):
+            detail = f"`{step}` {_why_no_output(record)} in {run_id}."
             if outcome is not None and (gone := why_gone(ledger, seal)) is not None:
                 detail = f"What `{step}` wrote in {run_id} ({outcome.output_bytes:,} bytes) {gone}."
-                raise refuse("E_OUTPUT_NOT_KEPT", detail, command=f"ordain show --verbose {run_id}")
-            raise refuse(
-                "E_OUTPUT_NOT_KEPT",
-                f"`{step}` {_why_no_output(record)} in {run_id}.",
-                command=f"ordain show --verbose {run_id}",
-            )
+            raise refuse("E_OUTPUT_NOT_KEPT", detail, command=f"ordain show --verbose {run_id}")
         if outcome.hidden is None and not exact:  # 0.1 recorded it, and only its end is known to be without secrets
             kept, parts = outcome.output_tail.encode("utf-8", "replace"), None
         size = len(kept) if kept is not None else outcome.output_bytes

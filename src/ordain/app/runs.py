@@ -436,21 +436,16 @@ class RunVerbs(RunView):
     async def _refuse_to_go_on(self, state: RunState, approval_id: str | None, given: Permission | None) -> None:
         run_id = state.run_id
         if state.workspace_identity != await self._here.identity():
-            raise refuse(
-                "E_PLAN_WORKSPACE",
-                f"{run_id} was begun in another directory than the one that is here now.",
-                f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
-                command=f"ordain cancel {run_id}",
-            )
+            detail = f"{run_id} was begun in another directory than the one that is here now."
+            hint = f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced."
+            raise refuse("E_PLAN_WORKSPACE", detail, hint, command=f"ordain cancel {run_id}")
         self._here.refuse_tier(state.limits_in_force.tier)
         here = {**self._here.ports.handlers.registered(), **self._here.ports.sources.registered()}
         for name, handler in state.limits_in_force.handlers.items():
             if handler.registered and here.get(name) != handler:
-                raise refuse(
-                    "E_TOOL_UNKNOWN" if handler.schema is not None else "E_ACTION_UNKNOWN",
-                    f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
-                    f"Go on with it in the program that registers {handler.python}.",
-                )
+                detail = f"{run_id} does `{name}`, which this program does not have as it was when the run was started."
+                hint = f"Go on with it in the program that registers {handler.python}."
+                raise refuse("E_TOOL_UNKNOWN" if handler.schema is not None else "E_ACTION_UNKNOWN", detail, hint)
         agents = self._here.ports.agents.registered()
         for name, agent in state.limits_in_force.agents.items():
             if agent.registered and agents.get(name) != agent:

@@ -308,9 +308,5 @@ def key_names() -> Mapping[str, str]:
 
 
 def _problem(what: str, *hints: str) -> Problem:
-    return Problem(
-        code="E_CONFIG",
-        detail=f"{CONFIGURATION_FILE}: {what}." if "." in what.split()[0] else f"{CONFIGURATION_FILE} {what}.",
-        where=Place(file=CONFIGURATION_FILE),
-        hints=hints,
-    )
+    detail = f"{CONFIGURATION_FILE}: {what}." if "." in what.split()[0] else f"{CONFIGURATION_FILE} {what}."
+    return Problem(code="E_CONFIG", detail=detail, hints=hints, where=Place(file=CONFIGURATION_FILE))

@@ -135,12 +135,9 @@ class Replanner:
         stuck = [name for name in names if former.steps[name].state in _STUCK]
         found = asked if asked is not None else next(iter(stuck), None)
         if found is None or former.steps[found].state is StepState.PASSED:
-            raise refuse(
-                "E_REPLAN_NOTHING",
-                f"No step of {former.run_id} failed or waits for a decision about its failure.",
-                "What is wanted otherwise is written by hand: revise the plan.",
-                command=f"ordain revise {former.run_id} DOCUMENT",
-            )
+            detail = f"No step of {former.run_id} failed or waits for a decision about its failure."
+            hint = "What is wanted otherwise is written by hand: revise the plan."
+            raise refuse("E_REPLAN_NOTHING", detail, hint, command=f"ordain revise {former.run_id} DOCUMENT")
         return found
 
     def _refuse_unfit(self, former: RunState, lineage: PlanState) -> None:

@@ -154,12 +154,9 @@ _GOES_ON = re.compile(r"(?:[ ]{2,}|\t)[ \t]*(\S.*)", re.DOTALL)
 
 def belongs_to_no_field(blocks: Sequence[Block], problems: ProblemList) -> None:
     """Say that this text would be lost."""
-    problems.add(
-        "E_DOC_SYNTAX",
-        "This text belongs to no field.",
-        "Put text for readers into a section of its own, such as `## Notes`; a value of several lines into a fence.",
-        line=blocks[0].line,
-    )
+    detail = "This text belongs to no field."
+    hint = "Put text for readers into a section of its own, such as `## Notes`; a value of several lines into a fence."
+    problems.add("E_DOC_SYNTAX", detail, hint, line=blocks[0].line)
 
 
 def only_fence(field: Field, problems: ProblemList) -> Fence | None:
