@@ -3,9 +3,6 @@ approval is spent by the caller, in the transaction that opens the run."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-
 import msgspec
 
 from ordain.app.plans import expire
@@ -25,35 +22,18 @@ from ordain.core.ledger import chain
 from ordain.core.lineage.decision import Moments, persons_only, signed_decision, still_asked
 from ordain.core.lineage.lineage import Permission, PlanState, Stage
 from ordain.core.lineage.subset import subset_faults
-from ordain.core.lineage.workspace import Approver, WorkspaceState, trusting
-from ordain.core.lint.settings import list_problems, named_sources
+from ordain.core.lineage.workspace import Approver, WorkspaceState
 from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
-from ordain.core.plan.tool import HANDLER, ToolDefinition, ToolSource, reached
 from ordain.core.plan.value import Instant, PlanId, RunId
-from ordain.core.policy.program import WORKSPACE_WORD
-from ordain.core.policy.ruling import quoted
 from ordain.core.policy.settings import Settings
 from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import Review
-from ordain.core.run.event import (
-    ApprovalExpired,
-    ApprovalGiven,
-    ApprovalRevoked,
-    ApproverRevoked,
-    ConfigTrusted,
-    Recorded,
-    RunEvent,
-)
+from ordain.core.run.event import ApprovalExpired, ApprovalGiven, ApproverRevoked, Recorded, RunEvent
 from ordain.core.run.run_state import RunState
 from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Problem, Refused, refuse
-from ordain.core.text.redaction import Redactor
-from ordain.documents.settings import read_settings
-from ordain.documents.settings_in_force import sha256
-from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
-from ordain.records.conflict import is_conflict
 from ordain.records.records import WORKSPACE_STREAM, lineage_id
 from ordain.records.surroundings import Surroundings
 
@@ -63,29 +43,8 @@ class Gate:
 
     def __init__(self, here: Surroundings) -> None:
         self._here = here
-        self._asked: tuple[Mapping[str, ToolSource], Mapping[str, ToolDefinition]] | None = None
-        """The servers that a configuration was tried with last, and what they have: a person who has read it does not
-        wait for them once more."""
 
     # --- Permitting ------------------------------------------------------------------------------------------------
-
-    async def approve(
-        self, stream: str, by: Principal, shown: Review | None, credential: Credential | None
-    ) -> Permission:
-        """Record a person's permission for one run of exactly this plan, here and as things stand."""
-        here = self._here
-        state, snapshot = here.records.lineage(stream), here.snapshot
-        permission = await self.permit(stream, state, by, shown, credential)
-        if snapshot.workspace.workspace_id is None:
-            snapshot = here.snapshot  # that id was recorded just now, as the first of all
-        try:
-            append = Append(stream=stream, expected=state.size, events=(given(permission),))
-            await here.ledger.append(permission.approval.issued_at, here.unchanged(snapshot), append)
-        except Refused as refused:
-            if not is_conflict(refused):
-                raise
-            raise meanwhile(state.plan_id) from refused
-        return permission
 
     async def permit(
         self, stream: str, state: PlanState, by: Principal, shown: Review | None, credential: Credential | None
@@ -150,12 +109,7 @@ class Gate:
         self._here.refuse_tier(tier_of(plan, settings.tier))
         if barred := _barred(signer if signer is not None else by.name, state, settings):
             raise Refused([barred])
-        if signer is None:
-            if settings.require_signature:
-                detail = "An approval counts here only with the signature of an enrolled key."
-                raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"{command} --sign")
-            return None
-        return self._here.enrolled(signer)
+        return self._signer(signer, "An approval", command)
 
     def check_answering(self, by: Principal, signer: str | None, command: str) -> Approver | None:
         """Whose key signs an answer, if one does; raises Refused where this person's answer could not count.
@@ -167,10 +121,13 @@ class Gate:
         settings = self._here.snapshot.settings
         if barred := _not_among(signer if signer is not None else by.name, settings, "answer"):
             raise Refused([barred])
+        return self._signer(signer, "An answer", command)
+
+    def _signer(self, signer: str | None, what: str, command: str) -> Approver | None:
         if signer is not None:
             return self._here.enrolled(signer)
-        if settings.require_signature:
-            detail = "An answer counts here only with the signature of an enrolled key."
+        if self._here.snapshot.settings.require_signature:
+            detail = f"{what} counts here only with the signature of an enrolled key."
             raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"{command} --sign")
         return None
 
@@ -393,140 +350,6 @@ class Gate:
             return ApprovalExpired(approval_id=approval.approval_id)
 
         await self._here.records.decide(stream, expired, self._here.now())
-
-    # --- Taking back -----------------------------------------------------------------------------------------------
-
-    async def revoke(self, ref: str, by: Principal, reason: str) -> tuple[str, ...]:
-        """End an approval, or every approval of a plan, that no run has used. Anybody may: it permits nothing."""
-        records, text = self._here.records, self._here.redactor().text(reason)
-        if ref.upper().startswith("APPROVAL-"):
-            found = [
-                (summary.stream, approval_id)
-                for summary in self._here.ledger.plans()
-                for approval_id in summary.state.permissions
-                if approval_id.startswith(ref.upper())
-            ]
-            if len(found) > 1:
-                raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} approvals.", "Give more letters.")
-        else:
-            stream = records.find_plan(ref)
-            found = [(stream, approval_id) for approval_id in records.lineage(stream).permissions]
-        if not found:
-            detail = f"There is no approval `{ref}` that a run could still use."
-            raise refuse("E_APPROVAL_NOT_FOUND", detail, command="ordain status")
-        for stream, approval_id in found:
-
-            def revoked(state: PlanState, approval_id: str = approval_id) -> ApprovalRevoked:
-                if approval_id not in state.permissions:
-                    raise refuse("E_APPROVAL_SPENT", f"{approval_id} was used or ended just now.")
-                return ApprovalRevoked(approval_id=approval_id, by=by, reason=text)
-
-            await records.decide(stream, revoked, self._here.now())
-        return tuple(approval_id for _, approval_id in found)
-
-    # --- Trusting --------------------------------------------------------------------------------------------------
-
-    def configuration(self) -> tuple[bytes, str]:
-        """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
-        something is wrong with it."""
-        data = self._here.ports.workspace.configuration()
-        if data is None:
-            raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
-        settings, problems = read_settings(data)
-        settings = msgspec.structs.replace(settings, understand=self._here.ports.host.understanding(settings))
-        problems = (*problems, *list_problems(settings, self._tools_to_try(settings)))
-        problems += tuple(
-            Problem(code="E_CONFIG", detail=f"ordain.toml has a section [tools.{name}], and `{name}` is built in.")
-            for name in settings.sources
-            if name in self._here.ports.toolbox.definitions()
-        )
-        problems += tuple(self._code_problems(settings))
-        if settings.require_signature and not self._here.snapshot.workspace.active:
-            detail = "approval.require_signature is true, and nobody is enrolled who could sign."
-            problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)
-        redactor = Redactor(self._here.ports.secrets.known(settings.secret_env, settings.secret_files)[0])
-        lines = data.decode("utf-8", "replace").split("\n")
-        problems += tuple(
-            Problem(
-                code="E_CONFIG",
-                detail=f"ordain.toml holds a secret, or what looks like one, in line {number}.",
-                hints=("It would be stored and shown; name a variable or a file instead.",),
-            )
-            for number, line in enumerate(lines, 1)
-            if redactor.text(line) != line
-        )
-        if problems:
-            raise Refused(problems)
-        return data, sha256(data)
-
-    def _code_problems(self, settings: Settings) -> Iterator[Problem]:
-        """What would run outside the sandbox and be found in the workspace."""
-        named = {f"tools.{name}": source for name, source in settings.sources.items()}
-        for action in settings.actions.values():
-            name = action.name.removeprefix(HANDLER)
-            named[f"actions.{name}"] = ToolSource(python=action.python, files=action.files)
-        named["notify.command"] = ToolSource(mcp=settings.notify)
-        for where, source in named.items():
-            fault, *hints = self._here.ports.sources.code_fault(source) or ("",)
-            if fault:
-                yield Problem(code="E_CONFIG", detail=f"ordain.toml: in {where}, {fault}.", hints=tuple(hints))
-
-    def configuration_notes(self) -> Iterator[str]:
-        """What a person should know of the commands in the configuration before trusting it."""
-        settings = read_settings(self._here.ports.workspace.configuration() or b"")[0]
-        named = {f"[tools.{name}] mcp": source.mcp for name, source in settings.sources.items()}
-        named |= {
-            f"[actions.{one.name.removeprefix(HANDLER)}] command": one.command for one in settings.actions.values()
-        }
-        for where, argv in {**named, "[notify] command": settings.notify}.items():
-            if lost := self._here.ports.sources.lost_words(argv):
-                words = [_in_workspace(word) if word in lost else word for word in argv]
-                written = ", ".join(json.dumps(word, ensure_ascii=False) for word in words)
-                yield (
-                    f"{where} names {quoted(lost)} of the workspace, and is started in an empty directory. To mean the "
-                    f"workspace, write: {where.split()[-1]} = [{written}]"
-                )
-
-    def _tools_to_try(self, settings: Settings) -> Mapping[str, ToolDefinition]:
-        """The tools that a configuration's lists and rules are tried with. Of the servers that these name, only those
-        are asked that are in force as they stand there, whatever is said of their effects: nothing is started that
-        nobody trusted."""
-        tools = self._here.tools(settings)
-        try:
-            in_force = self._here.snapshot.settings
-        except Refused:  # trusting another configuration may be what helps
-            return tools
-        trusted = {name: reached(source) for name, source in in_force.sources.items()}
-        same = {name for name in named_sources(settings) if trusted.get(name) == reached(settings.sources[name])}
-        # Asked as before, and told of with the effects that the configuration says.
-        sources = {name: settings.sources[name] for name in same}
-        if self._asked is None or self._asked[0] != sources:
-            asked = msgspec.structs.replace(in_force, sources=sources)
-            self._asked = sources, self._here.found_tools(asked, same)[0] if same else {}
-        return {**self._asked[1], **tools}
-
-    async def trust(self, shown: str, by: Principal, credential: Credential | None) -> None:
-        """Make the configuration count whose digest was shown to the person, if it is still what is there."""
-        here = self._here
-        persons_only("trust a configuration", by, "ordain trust")
-        text, digest = self.configuration()
-        if digest != shown:
-            raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
-        identity, state = await here.identity(), here.snapshot.workspace
-        signature = None
-        if state.approvers:
-            if credential is None:
-                detail = "Once an approver is enrolled, a configuration is trusted only with an enrolled key."
-                raise refuse("E_APPROVAL_SIGNATURE", detail, command="ordain trust")
-            here.enrolled(credential.name)
-            signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
-        event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
-        await here.record(state, event)
-
-
-def _in_workspace(word: str) -> str:
-    option, equals, path = word.partition("=") if word.startswith("-") else ("", "", word)
-    return f"{option}{equals}{WORKSPACE_WORD}/{path}".removesuffix("/.").replace("/./", "/")
 
 
 def given(permission: Permission) -> ApprovalGiven:
