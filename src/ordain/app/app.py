@@ -32,6 +32,18 @@ class App:
     """Ordain over one workspace: its verbs by subject. Opening it touches nothing; the ledger is opened by the first
     verb that needs it."""
 
+    plans: PlanVerbs
+    approvals: Approvals
+    runs: RunVerbs
+    answers: Answers
+    signals: Signals
+    topics: Topics
+    refusals: Refusals
+    stops: Stops
+    templates: Templates
+    workspace: WorkspaceView
+    """Made together with the other subjects above, when the first of them is asked for."""
+
     def __init__(self, ports: Ports) -> None:
         self.ports, self.equipment = ports, Equipment(ports)
         self.documents = DocumentLint(self.equipment, lambda: self.here)
@@ -51,49 +63,9 @@ class App:
 
         return Surroundings(self.ports)
 
-    @property
-    def plans(self) -> PlanVerbs:
-        return self._beyond.plans
-
-    @property
-    def refusals(self) -> Refusals:
-        return self._beyond.refusals
-
-    @property
-    def workspace(self) -> WorkspaceView:
-        return self._beyond.workspace
-
     def redactor(self) -> Redactor:
         """What keeps secrets out of everything shown; where no ledger was opened, by the defaults."""
         return self.workspace.redactor() if self.ports.ledger.opened is not None else self.equipment.redactor()
-
-    @property
-    def approvals(self) -> Approvals:
-        return self._beyond.approvals
-
-    @property
-    def runs(self) -> RunVerbs:
-        return self._beyond.runs
-
-    @property
-    def answers(self) -> Answers:
-        return self._beyond.answers
-
-    @property
-    def signals(self) -> Signals:
-        return self._beyond.signals
-
-    @property
-    def topics(self) -> Topics:
-        return self._beyond.topics
-
-    @property
-    def stops(self) -> Stops:
-        return self._beyond.stops
-
-    @property
-    def templates(self) -> Templates:
-        return self._beyond.templates
 
     @cached_property
     def guard(self) -> GuardedCalls:
@@ -123,4 +95,4 @@ class App:
     if not TYPE_CHECKING:  # so that our own code is checked against the new names
 
         def __getattr__(self, name: str) -> Any:
-            return find_renamed(self, name)
+            return getattr(self._beyond, name) if name in App.__annotations__ else find_renamed(self, name)

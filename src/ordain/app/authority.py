@@ -1,15 +1,13 @@
-"""What a run under way may no longer do: work is stopped, or a person trusted a `deny` after it was started.
-
-It never gives: what the run was started with still denies what it denied then.
-"""
+"""What a run may not do, whatever permits it: begin where a precondition does not hold, and go on with what is denied
+once work is stopped or a person trusted a `deny`. What the run was started with still denies what it denied then."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from ordain.app.refusals import Refusals
-from ordain.core.approval.approval import Principal
-from ordain.core.plan.model import Step
+from ordain.core.approval.approval import Approval, Principal
+from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import RunId
 from ordain.core.policy.settings import Settings
@@ -68,3 +66,33 @@ class RunAuthority:
 def taken_over(run_id: RunId) -> Refused:
     """Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen."""
     return refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")
+
+
+# --- Before a run begins ---------------------------------------------------------------------------------------------
+
+
+def refuse_broken(here: Surroundings, plan: Plan, approval: Approval | None) -> None:
+    """Raise Refused with every precondition of the plan that does not hold."""
+    if not plan.preconditions:
+        return
+    from ordain.app.foresight import conditions_before  # few plans have any
+
+    conditions = conditions_before(plan, approval, here)
+    redactor = here.redactor()
+    broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
+    if broken:
+        raise Refused(
+            Problem(
+                code="E_PLAN_PRECONDITION_FAILED",
+                detail=f"Before this plan begins something must hold that does not: {redactor.text(why)}.",
+            )
+            for why in broken
+        )
+
+
+async def refuse_unprotectable(here: Surroundings, plan: Plan) -> None:
+    """Raise Refused where what the plan protects cannot be kept. Files that only come to be while it runs are looked at
+    then."""
+    for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
+        if patterns:
+            await here.ports.protection.save(patterns, ())

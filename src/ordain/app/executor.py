@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from ordain.app.answers import QuestionNotifier
 from ordain.app.authority import RunAuthority, taken_over
-from ordain.app.bound_file import bound_files
 from ordain.app.gate import Gate
-from ordain.app.succession import former_steps
+from ordain.app.succession import bound_files, former_steps
 from ordain.core.lineage.lineage import Permission
 from ordain.core.plan.value import RunId
 from ordain.core.policy.sealing import SealedEnvironment

@@ -327,7 +327,7 @@ class PlanQueries:
         return Prompts(self._here)
 
 
-_UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
+UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
 
 
 def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
@@ -337,7 +337,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
         of_run = replace(line, plan_id=line.run.plan_id, continues=None)
         return [*_waiting(of_run, workspace), *_waiting(replace(line, run=None), workspace)]
     if line.run is not None and line.run.status in ("stalled", "stopped"):
-        run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in _UNDER_WAY]
+        run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in UNDER_WAY]
         begun = f"; {', '.join(at_work)} had begun" if at_work else ""
         silent = line.run.status == "stalled"
         why = f"no sign of life from {run_id} for too long" if silent else f"nobody carries out {run_id} any more"

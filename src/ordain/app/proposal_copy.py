@@ -53,7 +53,7 @@ class ProposalCopies:
             hint = "Put the file back, or write the context into the copy."
             raise refuse("E_DOC_NOT_FOUND", detail, hint, command=f"ordain show {lineage_id(stream)}")
         whole = replace(document.plan, context=context.decode("utf-8", "replace"))
-        return _written(replace(document, plan=whole))
+        return write_markdown(replace(document, plan=whole)).encode()
 
     def write(self, stream: str, state: PlanState) -> None:
         """Write what a person would read of a proposal that came without a file. A copy that somebody edited is left
@@ -77,7 +77,7 @@ class ProposalCopies:
         }
         notes = (("Feedback", "\n\n".join(said)),) if said else ()
         document = Document(plan=self._shortened(stream, plan), record={"": record}, notes=notes)
-        here.ports.copies.put(path, _written(document))
+        here.ports.copies.put(path, write_markdown(document).encode())
 
     def _shortened(self, stream: str, plan: Plan) -> Plan:
         """The plan as its copy has it: a long context is in a file beside it, if that can be written."""
@@ -92,13 +92,8 @@ class ProposalCopies:
         path = self.path(stream)
         if state.document is not None or not self._is_edited(stream, state, path):
             return ()
-        return (
-            Problem(
-                code="W_DOC_DRIFT",
-                detail=f"{path} was edited since; what runs is what was prepared.",
-                command=f"ordain revise {short_id(state.plan_id)}",
-            ),
-        )
+        detail = f"{path} was edited since; what runs is what was prepared."
+        return (Problem(code="W_DOC_DRIFT", detail=detail, command=f"ordain revise {short_id(state.plan_id)}"),)
 
     def _is_edited(self, stream: str, state: PlanState, path: str) -> bool:
         try:
@@ -111,7 +106,3 @@ class ProposalCopies:
 
 def _context_path(stream: str) -> str:
     return f"{ARTIFACTS}/{lineage_id(stream)}/context.md"
-
-
-def _written(document: Document) -> bytes:
-    return write_markdown(document).encode()

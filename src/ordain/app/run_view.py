@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ordain.app.gate import Gate
+from ordain.app.plan_view import UNDER_WAY
 from ordain.app.plans import PlanVerbs
 from ordain.app.retention import removal_notices, why_gone
 from ordain.core.approval.approval import Principal
@@ -22,7 +23,6 @@ from ordain.core.report.report import KeptOutput, Life, RunReport, ToldPrompt, r
 from ordain.core.report.transcript import Transcript
 from ordain.core.run.event import RunCancelled, RunFinished
 from ordain.core.run.run_state import RunState, StepRecord
-from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import Hidden, hide
 from ordain.ports.ledger import Observer
@@ -34,7 +34,6 @@ LOOKING_S = 1.0
 """How often it is looked whether somebody still carries out a run that is watched."""
 _NAMED_MAX = 10
 """How many runs are listed where it is not clear which one is meant."""
-_UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
 LOOKED_BACK = 64 << 10
 """How much of a run's log is looked at by somebody who begins to watch it."""
 
@@ -267,7 +266,7 @@ def _why_no_output(record: StepRecord) -> str:
     """Why nothing that a step wrote can be had, in words that follow its name."""
     if record.outcome is not None:
         return "wrote something that is not kept" if record.outcome.output_bytes else "wrote nothing"
-    if record.state in _UNDER_WAY:
+    if record.state in UNDER_WAY:
         return "has not ended"
     return "has not begun" if record.attempts == 0 else "has no end that anybody saw"
 

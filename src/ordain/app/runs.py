@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ordain.app.authority import taken_over
+from ordain.app.authority import refuse_broken, refuse_unprotectable, taken_over
 from ordain.app.gate import Gate, given, meanwhile
 from ordain.app.plans import PlanVerbs
-from ordain.app.readiness import refuse_broken, refuse_unprotectable
 from ordain.app.refusals import Refusals
 from ordain.app.run_end import RunEnds, refuse_if_ended
 from ordain.app.run_view import RunView, sealed_of

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ordain.app.bound_file import bound_files
 from ordain.core.approval.approval import Approval, Continuation, Principal
 from ordain.core.approval.diff.difference import PlanDifference, concern_words, difference, summary
 from ordain.core.ledger import chain
@@ -27,6 +26,7 @@ from ordain.core.run.inheritance import FormerStep, Inheritance, inherited
 from ordain.core.run.run_state import AT_WORK, RunState
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import refuse
+from ordain.engine.shield import BoundFiles
 from ordain.ports.ledger import Append
 from ordain.records.surroundings import Surroundings
 
@@ -118,6 +118,25 @@ def former_steps(state: RunState) -> dict[StepId, FormerStep]:
         )
         for step_id, record in state.steps.items()
     }
+
+
+def bound_files(here: Surroundings, state: RunState, approval: Approval | None) -> BoundFiles | None:
+    """The files that commands read as the approval was bound to them, or as they were when the run started; None
+    where it began before they were bound."""
+    bound = state.operands
+    if approval is not None and bound is None:
+        bound = approval.base.operands if approval.base.commands else None
+    if bound is None:
+        return None
+    return BoundFiles(
+        state,
+        bound,
+        tools={**here.ports.toolbox.definitions(), **state.limits_in_force.handlers},
+        scripts=here.scripts(state.plan),
+        contents=here.contents,
+        shown=here.shown_path,
+        real=here.ports.workspace.real_path,
+    )
 
 
 # --- Without asking --------------------------------------------------------------------------------------------------
@@ -254,8 +273,6 @@ def _uncertain(former: RunState) -> Iterator[StepId]:
     """Steps that were under way when their run was ended, of which nobody looked whether they happened."""
     for name, record in former.steps.items():
         begun = record.state is StepState.CANCELLED and record.attempts and record.outcome is None
-        if (begun and not record.gathers and name not in former.groups) or record.state in AT_WORK - {
-            StepState.WAITING,
-            StepState.ESCALATED,
-        }:
+        at_work = record.state in AT_WORK - {StepState.WAITING, StepState.ESCALATED}
+        if (begun and not record.gathers and name not in former.groups) or at_work:
             yield name
