@@ -40,7 +40,7 @@ class Reviews(DocumentLint):
         super().__init__(here, lambda: here)
         self._here = here
 
-    def in_document(self, data: bytes, file: str | None, params: Params | None) -> Side:
+    def in_document(self, data: bytes, file: str | None = None, params: Params | None = None) -> Side:
         """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
         when there is none to speak of. What else is wrong with it is not looked at."""
         document = read(data, file, self._here.fetch)
@@ -51,7 +51,7 @@ class Reviews(DocumentLint):
             raise Refused(tuple(placed(filled, document, file)))
         return Side(plan_id=plan_id(filled.plan), plan=filled.plan, document=file)
 
-    def review_document(self, data: bytes, file: str | None, params: Params) -> Review:
+    def review_document(self, data: bytes, file: str | None = None, params: Params = ()) -> Review:
         """What a document's plan would do; raises Refused when it has errors."""
         document, problems = self.lint(data, file, params)
         if document.plan is None and not params and {problem.code for problem in problems} >= {"E_PARAM"}:
