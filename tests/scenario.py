@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.build import plan as build_plan
+from tests.history import replay
 from tests.patience import PATIENCE_S
 from tests.twins.execution import (
     CountingIds,
@@ -85,7 +86,6 @@ from tests.words import (
     ToolSources,
     WorkItem,
     check_of,
-    replay,
 )
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

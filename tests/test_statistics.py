@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import step
+from tests.history import replay
 from tests.patience import eventually_in_loop
 from tests.scenario import KIM, Scenario
 from tests.simulation.life import Life, live
@@ -43,7 +44,6 @@ from tests.words import (
     measure,
     part_of,
     questions,
-    replay,
 )
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000

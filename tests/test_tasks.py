@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.build import step
+from tests.history import replay
 from tests.patience import eventually_in_loop
 from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
@@ -59,7 +60,6 @@ from tests.words import (
     form_lines,
     inbox_lines,
     question_about,
-    replay,
     still_asked,
     why_cannot,
 )

@@ -36,7 +36,6 @@ from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look,
 from tests.rows import each
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.words import (
-    NEEDS_RULES,
     AcquireLock,
     Ask,
     Budget,
@@ -67,6 +66,9 @@ _spec.loader.exec_module(tool)
 
 KEEPS = Tip(len(told()), chain.checkpoint(row.head for row in told()).head)
 """The checkpoint that somebody kept of the story as it was told."""
+
+NEEDS_RULES = frozenset({Kind.FORM, Kind.ACTIONS, Kind.HISTORY})
+"""What only a verifier finds that knows the rules of plans and runs; the independent one does not."""
 
 
 class Both(NamedTuple):

@@ -81,7 +81,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.guard.sighting": "ABOUT_MAX Sighting",
     "ordain.core.ledger.audit": "audit",
     "ordain.core.ledger.chain": "Entry",
-    "ordain.core.ledger.findings": "Kind NEEDS_RULES Rules Signed",
+    "ordain.core.ledger.findings": "Kind Rules Signed",
     "ordain.core.ledger.link": "Tip",
     "ordain.core.ledger.summary": "PlanSummary summarise",
     "ordain.core.lineage.ask": "Given",
@@ -175,7 +175,7 @@ _HOMES: dict[str, str] = {
         Effect End Gather GiveUp Recheck SettleByCheck SettleByContract Start Stop Verify WaitOn Wake decide
         effect_class looks_first
     """,
-    "ordain.core.run.state": "apply replay",
+    "ordain.core.run.state": "apply",
     "ordain.core.run.step_event": """
         AgentCallFailed AgentCalled AttemptEnded AttemptStarted AttemptWaiting ConditionFalse ContractBroken
         ContractHeld ContractInconclusive ContractSeen DecisionGiven DoubtChecked DoubtFound DoubtReferred

@@ -22,7 +22,7 @@ from ordain.core.run.event import BudgetReached, ExecutorStarted, RunEvent, RunF
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.schedule import End, Gather, Reach, Start, Stop, Wake, decide, ended
 from ordain.core.run.spending import RUN, read_usage, sound_usage
-from ordain.core.run.state import apply, replay
+from ordain.core.run.state import apply
 from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
@@ -37,6 +37,7 @@ from ordain.core.run.step_event import (
 )
 from ordain.core.text.problem import Refused
 from tests.build import plan, step
+from tests.history import replay
 from tests.rows import each
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

@@ -4,7 +4,8 @@ from msgspec.structs import replace
 
 from tests.build import plan, step
 from tests.core.test_heart import OPENED
-from tests.words import ExecutorStarted, ForEach, GroupKind, Instant, RunId, StepId, StepUnfolded, replay
+from tests.history import replay
+from tests.words import ExecutorStarted, ForEach, GroupKind, Instant, RunId, StepId, StepUnfolded
 
 
 def unfolded(seal: str) -> set[str]:

@@ -7,6 +7,7 @@ from ordain.core.plan.tool import HappenedCheck, declared, definition_digest, ha
 from ordain.core.run.schedule import answered, doubt, settled
 from tests.build import plan, step
 from tests.core.test_schedule import OPENED
+from tests.history import replay
 from tests.words import (
     BUILT_IN,
     AttemptStarted,
@@ -32,7 +33,6 @@ from tests.words import (
     lint,
     plan_id,
     read_settings,
-    replay,
 )
 
 PAY = ToolDefinition(name="pay", description="Pay.", effect="opaque", schema={"type": "object"}, happened="paid?")

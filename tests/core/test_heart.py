@@ -75,7 +75,7 @@ from ordain.core.run.schedule import (
     wants_proof,
     why_waiting,
 )
-from ordain.core.run.state import apply, replay
+from ordain.core.run.state import apply
 from ordain.core.run.step_event import (
     AgentCalled,
     AgentCallFailed,
@@ -112,6 +112,7 @@ from ordain.core.run.step_event import (
 from ordain.core.run.transition import TRANSITIONS
 from ordain.core.task.work_item import Lease, WorkItem
 from tests.build import plan, step
+from tests.history import replay
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

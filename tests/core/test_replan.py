@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.build import plan, step
 from tests.core.test_lineage import A, fold, prepared, rejected, started
+from tests.history import replay
 from tests.scenario import ROBOT, Scenario
 from tests.words import (
     Escalate,
@@ -22,7 +23,6 @@ from tests.words import (
     causes_of,
     remainder_of,
     replan_fault,
-    replay,
 )
 
 

@@ -27,7 +27,7 @@ from ordain.core.run.schedule import (
     settled,
     why_waiting,
 )
-from ordain.core.run.state import apply, replay
+from ordain.core.run.state import apply
 from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
@@ -44,6 +44,7 @@ from ordain.core.run.step_event import (
     Verdict,
 )
 from tests.build import plan, step
+from tests.history import replay
 from tests.rows import each
 from tests.scenario import check_evidence
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.history import replay
 from tests.reference import standing
 from tests.simulation.fate import draw_plan
 from tests.simulation.life import Failed, Life
@@ -37,7 +38,6 @@ from tests.words import (
     RunReport,
     Step,
     open_at_terminal,
-    replay,
 )
 
 CHUNK = 30

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import plan, step
+from tests.history import replay
 from tests.interfaces.golden import RENDER, check_golden
 from tests.rows import each
 from tests.words import (
@@ -45,7 +46,6 @@ from tests.words import (
     last_lines,
     limits,
     plan_id,
-    replay,
 )
 
 NOW = 1_800_000_000_000

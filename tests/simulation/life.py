@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from tests.history import replay
 from tests.reference import check_history, standing
 from tests.scenario import KIM, OpenSandbox, check_evidence, twin_ports
 from tests.simulation.fate import (
@@ -86,7 +87,6 @@ from tests.words import (
     all_steps,
     canonical_bytes,
     plan_id,
-    replay,
     stream_of,
 )
 

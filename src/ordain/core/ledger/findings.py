@@ -50,10 +50,6 @@ class Kind(StrEnum):
     """A table beside the events says something else than they do. It was never believed, and can be made anew."""
 
 
-NEEDS_RULES = frozenset({Kind.FORM, Kind.ACTIONS, Kind.HISTORY})
-"""What only a verifier finds that knows the rules of plans and runs; the independent one does not."""
-
-
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that does not fit, and at which event; `seq` is 0 where it is about a whole stream or ledger."""
 

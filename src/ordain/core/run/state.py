@@ -6,11 +6,10 @@ a step where the table does not allow it; what it refuses changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import assert_never, cast, get_args
 
 from ordain.core.plan.action import Task
-from ordain.core.plan.model import Plan, Step, check_of, nested_plan_of
+from ordain.core.plan.model import Step, check_of, nested_plan_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import counted, sayable
 from ordain.core.run.attempt import with_try
@@ -87,14 +86,6 @@ from ordain.core.text.limit import REPETITIONS_MAX
 
 _OF_A_STEP = frozenset(get_args(StepEvent)) - {DecisionGiven}
 """Events about a step alone. To ask whether one is of a kind costs 0.1 µs, and with `match` once for each kind."""
-
-
-def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
-    """The state that a run's whole history adds up to."""
-    state = RunState(plan)
-    for at, event in history:
-        apply(state, event, at)
-    return state
 
 
 def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
