@@ -121,7 +121,7 @@ class Writer:
         self._quick_s = quick_s
         self._path = path
         self._identity = database.identity(path)
-        self._busy_timeout_ms = busy_timeout_ms
+        self._busy_timeout_ms = self._patience_ms = busy_timeout_ms
         self._reserve = reserve
         self._connection: apsw.Connection | None = None
         self._known: _Known | None = None
@@ -233,7 +233,9 @@ class Writer:
         known, self._known = self._known, None
         try:
             connection = self._connect()
-            connection.set_busy_timeout(busy_timeout_ms)
+            if self._patience_ms != busy_timeout_ms:
+                connection.set_busy_timeout(busy_timeout_ms)
+                self._patience_ms = busy_timeout_ms
             if self._reserve is not None:
                 self._reserve.give_up_if_low(sum(request.size for request in group))
             began = time.perf_counter()
@@ -257,6 +259,7 @@ class Writer:
     def _connect(self) -> apsw.Connection:
         if self._connection is None:
             self._connection = database.connect(self._path, self._busy_timeout_ms)
+            self._patience_ms = self._busy_timeout_ms
             if self._reserve is not None:
                 self._reserve.set_aside()
         # SQLite goes on writing to a file that was deleted or replaced; those events would be gone with it.

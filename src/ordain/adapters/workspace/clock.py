@@ -35,10 +35,12 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+_PASSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def passed_ms() -> int:
     """Time that has passed since some moment, including while the machine slept where the system can tell."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime_ns(clock) // 1_000_000
+    return time.clock_gettime_ns(_PASSED) // 1_000_000
 
 
 class RandomIds:
