@@ -87,7 +87,6 @@ class LintedPath(NamedTuple):
     handed: bool = False
     expected: bool = False
     declared: bool = False
-    """Under `writes` or `inputs`."""
 
 
 def named_paths(survey: Survey, facts: Facts) -> list[LintedPath]:
@@ -256,13 +255,11 @@ def _unnamed(scope: Scope, step: Step, path: str) -> Iterator[Problem]:
 
 
 def _naming(scope: Scope, step: Step, path: str) -> list[str]:
-    """The other steps whose words name a file."""
     name = path.rpartition("/")[2]
     return [other.id for other in scope.steps.values() if other is not step and _names(other, name)]
 
 
 def _names(step: Step, name: str) -> bool:
-    """Whether the words of a step, or its contract, name a file."""
     task = step.action
     words = [task.task, task.instructions or "", *task.criteria] if isinstance(task, Task) else []
     return any(name in text for text in (*words, *look_commands(step), *step.writes))

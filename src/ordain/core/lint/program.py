@@ -133,7 +133,6 @@ def _brings(step: Step, program: str) -> bool:
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 _PATHS_MAX = 200
-"""How many paths are looked for."""
 _WORK_MAX = 500_000
 """How many paths times steps are gone through; that takes about a second."""
 _SUFFIX = (
@@ -258,7 +257,6 @@ def _read_first(script: Script) -> Iterator[str]:
 
 
 def _operands(command: SimpleCommand) -> Iterator[str | None]:
-    """The words of a command that are files it reads."""
     program, words = bare(command.program), command.words[1:]
     plain = [word for word in words if word is None or not word.startswith("-")]
     if program in _READERS:

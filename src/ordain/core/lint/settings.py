@@ -385,7 +385,6 @@ def _of_models(before: Settings, now: Settings) -> Iterator[str]:
 
 
 def _addresses(settings: Settings) -> dict[str, str]:
-    """Those of models that are no agents, by the setting that names them."""
     named = {"[run] arbiter": arbiter_of(settings), "[planner] model": planner_access(settings)}
     return {where: one.base_url for where, one in named.items() if one is not None}
 

@@ -30,7 +30,6 @@ _ACTIONS: dict[str, tuple[type[msgspec.Struct], str]] = {
 _SPELLINGS = {"timeout": "timeout_ms", "on_fail": "on_failure", "verify": "verification", "contract": "verification"}
 """Fields that Markdown has by other names than the model."""
 _OWN = {"id", "action", "command", "plan_version", "title", "steps", "fallbacks"}
-"""Fields that the builder fills in itself."""
 _HINTS = {
     "for_each": 'Write `for_each={"in": "${list.output}", "max": 50}`.',
     "timeout": 'Write `timeout="30s"`, or `timeout_ms` in milliseconds.',

@@ -56,9 +56,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[str, ...] = ()
     """Names that are neither of these, nor of the language, nor what the expression's own loops call their items."""
     statuses: tuple[str, ...] = ()
-    """The steps whose exit status it asks for."""
     faults: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Sentences, each with its hints."""
 
 
 _TOKEN = re.compile(
@@ -76,7 +74,6 @@ _TOKEN = re.compile(
 )
 
 Token = tuple[str, str]
-"""Its kind and its text."""
 _END: Token = ("mark", "")
 
 

@@ -83,7 +83,6 @@ class ForEach(Value, frozen=True, rename={"source": "in", "name": "as"}):
     """Repeat a step for every item of a list: one that is known at run time, or a parameter's."""
 
     source: str
-    """A reference to the list."""
     max: int
     name: str | None = None
     """What the item is called inside the step; absent, it is `item`."""
@@ -153,7 +152,6 @@ class Plan(Value, frozen=True):
     task: str | None = None
     context: str | None = None
     fallbacks: tuple[Step, ...] = ()
-    """Steps that run only where a failure policy names them."""
     preconditions: tuple[Precondition, ...] = ()
     on_failure: FailurePolicy | None = None
     tools: tuple[str, ...] | None = None

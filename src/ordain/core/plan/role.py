@@ -68,7 +68,6 @@ class PathWritten(Role, frozen=True):
     """A path in the workspace that is written."""
 
     deep: bool = False
-    """With all that lies beneath it."""
 
 
 class CommandText(Role, frozen=True):
@@ -191,7 +190,6 @@ class _Field(NamedTuple):
     name: str
     role: Any
     many: bool
-    """Each item of its value is a value of its own."""
     what: str
 
 
@@ -282,7 +280,6 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     did: str
     """What a step did that does it no more, with `{0.field}` for its fields."""
     kind: str = "action"
-    """The kind of its effect, as approvers and policy see it."""
     target: Callable[[Any], str] = lambda action: ""
     """What it is done to, in one word."""
     waits: Literal["outside", "person"] | None = None

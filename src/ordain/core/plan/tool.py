@@ -33,7 +33,6 @@ class ToolParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     deep: bool = False
     """What lies beneath the path is meant as well."""
     choices: tuple[str, ...] = ()
-    """The values there are, where there are not many."""
     description: str = ""
 
 
@@ -45,9 +44,7 @@ class ToolSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plugin: str | None = None
     """The same by the name of an entry point, or of the package that has it."""
     mcp: tuple[str, ...] = ()
-    """The command that starts an MCP server."""
     url: str | None = None
-    """The address of one."""
     headers: Mapping[str, str] = {}
     """What it is sent with every request; `secret:NAME` for a secret."""
     env: tuple[str, ...] = ()
@@ -80,17 +77,13 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     command: tuple[str, ...] = ()
     """Of a handler that is a command: the program and its arguments. It gets the payload as JSON."""
     python: str | None = None
-    """Of what is a Python callable: `module:name`."""
     files: Mapping[str, str] = {}
-    """The code of the workspace that this needs: digests by path."""
     source: ToolSource | None = None
-    """Of an operation of a server: where that is."""
     pinned: str = ""
     """The digest of all that its server says of it."""
     registered: bool = False
     """Whether that callable was handed over by the program that uses us, and can be found in no other one."""
     happened: str = ""
-    """As in `ToolSource`, of this tool."""
     happened_final: bool = False
 
 
@@ -384,7 +377,6 @@ HTTP_REQUEST = _tool(
 )
 
 BUILT_IN: Mapping[str, ToolDefinition] = {**COMMANDS, **DEFINITIONS, HTTP_REQUEST.name: HTTP_REQUEST}
-"""The definitions of all tools that are built in."""
 
 
 def inventory_line(tool: ToolDefinition) -> str:

@@ -322,7 +322,6 @@ def _wrong(code: str, detail: str, *hints: str) -> Problem:
 
 
 ACTION_CHARACTERS = 2000
-"""How much of an action a question shows."""
 
 
 def action_words(action: Any) -> str:

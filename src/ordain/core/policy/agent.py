@@ -41,19 +41,15 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key_env: str = ""
     """Of a model: the variable that holds the key; empty where none is sent."""
     key_header: str = ""
-    """Of a model: the header that the key is sent in."""
     env: tuple[str, ...] = ()
-    """Variables it may see beside those that every command sees."""
     files: tuple[str, ...] = ()
     """Files of the home directory that it has in its own, at tier 1."""
     network: bool | None = None
-    """Whether it has the network at tier 1."""
     own_tools: bool = False
     """Whether a preset keeps the tools that are built into it, which nothing but the sandbox holds to the step."""
     output: str = "text"
     """What a command writes: `text`, or `json` with its last words and what it used."""
     prompt: str = ""
-    """The template of its prompts, where it has one of its own."""
     registered: bool = False
     """Whether it is a callable of the program that uses us, and can be found in no other one."""
 

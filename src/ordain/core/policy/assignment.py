@@ -32,18 +32,15 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str
     """As a run calls it: `outer/inner` in a nested plan."""
     kind: str
-    """What kind of work it is (`kind_of`)."""
     agent: str = ""
     """Empty where nobody is named."""
     why: str = ""
-    """Why it is that agent."""
     runner: str = ""
     """What performs it: a preset, a command, a callable, a model or a person; empty where there is no such agent."""
     human: bool = False
     model: str | None = None
     """None where the agent decides that itself."""
     tools: tuple[str, ...] = ()
-    """What it may use through the step's own door."""
     unforeseen: tuple[str, ...] = ()
     """Those of them that can do anything: with which arguments, only the agent decides."""
     own_tools: bool = False
@@ -51,7 +48,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     network: bool = False
     """Whether it has the network at trust tier 1; at tier 0 everything has."""
     env: tuple[str, ...] = ()
-    """Variables it sees beside those that every command sees."""
     files: tuple[str, ...] = ()
     """Files of the home directory of which it has copies at trust tier 1."""
     login: bool = False
@@ -61,7 +57,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arbiter_runner: str = ""
     """What is asked: a model, and where, or what is started."""
     among: tuple[str, ...] = ()
-    """Among whom, each with what performs its tasks."""
     address: str = ""
     """Of a model that Ordain itself speaks to: where it is told the task and everything that its tools answer."""
     key_env: str = ""
@@ -131,17 +126,13 @@ class RosterLine(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     runner: str
-    """What performs its tasks: a preset, a command, a callable, a model or a person."""
     description: str
     model: str | None
-    """What it uses where neither the step nor the plan names one."""
     rules: tuple[str, ...]
     """The kinds of work that it does where a task names nobody."""
     default: bool
-    """Whether it does what no rule names."""
     own_tools: bool
     network: bool
-    """Whether it has the network at trust tier 1."""
     source: Literal["trusted", "registered", "not trusted"]
     """From the configuration, from the program that uses us, or from an ordain.toml that counts for nothing yet."""
     fault: str | None

@@ -76,7 +76,6 @@ class FactReader:
     # --- A script ----------------------------------------------------------------------------------------------------
 
     def _text(self, text: str, depth: int) -> Iterator[CommandFacts]:
-        """What a shell text does."""
         text = _TIMED.sub(r"\1", _HOME.sub(_OUTSIDE_HOME, _HERE.sub(self._root or ".", text)))
         script = self._read(text)
         if script is None:
@@ -462,7 +461,6 @@ _TIMED = compile_later(r"(\A|[;&|\n]\s*)time\s+(?=[({])")
 
 
 def _name(word: str) -> str:
-    """The name of a program without its directory."""
     return bare(word).rpartition("/")[2] or word
 
 
@@ -486,7 +484,6 @@ def _calming(call: SortedWords) -> set[str]:
 
 
 def _looks(command: CommandFacts) -> bool:
-    """Whether a command only looks, as far as it is known."""
     return CommandFact.READS in command.facts and command.facts <= {CommandFact.READS, CommandFact.NETWORK}
 
 

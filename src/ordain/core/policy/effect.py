@@ -33,9 +33,7 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
     claimed_repeatable: bool
     """The plan claims that this may be run again after a crash; approving makes it the approver's word."""
     secrets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    """The secrets that a call is handed, by their names."""
     happened: str | msgspec.UnsetType = msgspec.UNSET
-    """The command that its tool has asked in doubt whether it happened."""
     happened_final: bool | msgspec.UnsetType = msgspec.UNSET
     """Whether that command's "did not" is final, so that the step is run again."""
 

@@ -29,7 +29,6 @@ class CommandFact(StrEnum):
     RUNS_WORKSPACE = "runs_workspace"
     CREDENTIALS = "credentials"
     OUTSIDE = "outside"
-    """Changes something outside the workspace."""
     DISRUPTS = "disrupts"
     """Ends processes, stops services, changes the machine."""
     HIDDEN = "hidden"
@@ -131,11 +130,9 @@ class CheckedCommand(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     risk: Risk
     facts: Mapping[str, tuple[str, ...]]
-    """By fact, what it is about."""
     rule: str
     """Why the verdict is what it is, as the end of a sentence that begins with the call."""
     verdict: str
-    """`open`, `guarded` or `denied`."""
 
 
 class CheckedCommands(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +140,6 @@ class CheckedCommands(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(line: LineFacts) -> dict[str, tuple[str, ...]]:
-    """By fact, what it is about."""
     found: dict[str, dict[str, None]] = {}
     for one in line.findings:
         found.setdefault(one.fact.value, {}).update({one.about: None} if one.about else {})

@@ -17,7 +17,6 @@ from ordain.core.text.pattern import PathPattern, compile_later, normal
 
 CACHED = "__pycache__"
 _CACHES = frozenset((CACHED, ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".ds_store"))
-"""What programs write beside what they look at."""
 
 _RUNNERS = {
     "python": r"conftest\.py|sitecustomize\.py|usercustomize\.py|.*\.pth|\.?pytest\.ini|\.?pytest\.toml|noxfile\.py"

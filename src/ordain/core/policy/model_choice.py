@@ -15,7 +15,6 @@ class ModelProvider(NamedTuple):
     """What is the same for all models of a provider."""
 
     protocol: str
-    """`messages`, `responses` or `chat`."""
     base_url: str
     key_env: str
     """The variable that usually holds the key; empty where no key is needed."""
@@ -28,7 +27,6 @@ PROVIDERS: Mapping[str, ModelProvider] = {
     "openai-chat": ModelProvider("chat", "https://api.openai.com/v1", "OPENAI_API_KEY"),
     "ollama": ModelProvider("chat", "http://127.0.0.1:11434/v1", ""),
 }
-"""By the word before the colon."""
 KEY_HEADERS = ("authorization", "x-api-key")
 """How a key can be sent: as `Authorization: Bearer KEY`, or as `x-api-key: KEY`."""
 MODEL_WORDS = ", ".join(f'"{provider}:NAME"' for provider in PROVIDERS)

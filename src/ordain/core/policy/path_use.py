@@ -46,13 +46,9 @@ class PathPart(NamedTuple):
     """`msgspec.UNSET` where a tool is called without it; what that means is for those to say who ask."""
     writes: bool
     deep: bool = False
-    """What lies beneath is meant as well."""
     destructive: bool = False
-    """It may be lost."""
     handed: bool = False
-    """It is put before an agent."""
     expected: bool = False
-    """It should be there when the step begins."""
     exact: bool = True
     """A star is a character like any other; elsewhere it makes a pattern."""
 
@@ -163,7 +159,6 @@ class NamedPath(msgspec.Struct, frozen=True):
     """A path that an effect names, as far as it is known beforehand."""
 
     text: str
-    """As the plan has it."""
     known: str
     """As much of it as is written out, in one spelling for all that may be the same."""
     within: str
@@ -171,9 +166,7 @@ class NamedPath(msgspec.Struct, frozen=True):
     exact: str | None
     """The path itself, without needless parts; None when it is not known or not a path of the workspace."""
     deep: bool
-    """What lies beneath is meant as well."""
     anywhere: bool
-    """It may turn out to be any path."""
 
 
 class Subject(msgspec.Struct, frozen=True):

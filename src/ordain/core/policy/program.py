@@ -142,7 +142,6 @@ _OPTIONS_WITH_VALUE = """
 -f --file -n -u -k -s --spec --filter --manifest-path -o +o +O --rcfile --init-file
 """
 _VALUED = frozenset(_OPTIONS_WITH_VALUE.split())
-"""Options whose value is the next word."""
 _TEXT = compile_later(r"-[A-Za-z]*[ceE]|--eval(?:=.*)?|--print(?:=.*)?|--call|-pe?|-Command|eval", re.DOTALL)
 """Words whose next word, or rest, is code by itself."""
 _SERVERS = "uvicorn|gunicorn|hypercorn|fastmcp|mcp|flask|streamlit"
@@ -162,7 +161,6 @@ _RUNNING = compile_later(
 )
 """Python modules that run the code they are given."""
 _WORD = compile_later(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
-"""One word of a command that is handed over as a text."""
 _SUFFIXES = (
     *(".py", ".pyz", ".pyc", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".rb", ".pl", ".php"),
     *(".lua", ".sh", ".bash", ".jar", ".class", ".wasm", ".so", ".dylib", ".dll", ".exe"),

@@ -41,7 +41,6 @@ ROLES = frozenset(
     ["reads", "place", "writes", "deletes", "permissions", "host", "text", "script", "code", "filter", "sql", "command",
      "shell", "remote", "env", "verb", "task", "elsewhere"]
 )  # fmt: skip
-"""What an operand, or the value of an option, can be."""
 
 
 class ProgramEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +61,7 @@ class ProgramEntry(msgspec.Struct, frozen=True, kw_only=True):
     without_operands: tuple[str, ...] = ()
     when_alone: tuple[str, ...] = ()
     runner: bool = False
-    """Starts a program that it finds in the project: `uv run`, `npx`."""
     transparent: bool = False
-    """Starts another program and changes nothing else about it: `timeout`, `nice`."""
     downloads: bool = False
     """Starts what it downloads, unless the table knows the program."""
     permuted: bool = True
@@ -144,11 +141,8 @@ class ProgramTable:
 
 
 class _KnownProgram(NamedTuple):
-    """The entries of one program."""
-
     base: ProgramEntry | None
     by_word: Mapping[str, Sequence[tuple[tuple[str, ...], ProgramEntry]]]
-    """Those of subcommands by their first word."""
     starred: Sequence[tuple[tuple[str, ...], ProgramEntry]]
 
 

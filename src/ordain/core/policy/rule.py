@@ -46,7 +46,6 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call that shows what a rule means."""
 
     tool: str
-    """`tool` or `tool:operation`."""
     args: Mapping[str, Any] = {}
 
 
@@ -135,7 +134,6 @@ class ArgumentConditions:
 _TO_BE_NAMED = ALARMS | {CommandFact.UNKNOWN}
 """The facts that a rule must name to open a command that they hold for."""
 COMMAND_KEYS = ("program", "subcommand", "arguments", "through", *(fact.value for fact in CommandFact))
-"""What a rule can ask of a command."""
 
 
 # --- One argument ----------------------------------------------------------------------------------------------------
@@ -269,7 +267,6 @@ def _has_pieces(pieces: list[str], value: str) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """The number that a value is, or that a text says."""
     if isinstance(value, str):
         try:
             return float(value)

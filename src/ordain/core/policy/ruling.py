@@ -39,8 +39,6 @@ _NO_RULES: Rules = {}
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """A pattern of a list."""
-
     text: str
     patterns: tuple[PathPattern, ...]
     part: str
@@ -247,7 +245,6 @@ class ListVerdict(msgspec.Struct, frozen=True):
     answer: Literal["deny", "ask", "allow"]
     said: str
     paths: tuple[str, ...] = ()
-    """The paths that decided; none where no path did."""
 
 
 class Judge:
@@ -302,8 +299,6 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Group(msgspec.Struct, frozen=True):
-    """Effects of one kind of which the same is said."""
-
     steps: list[StepId]
     paths: set[tuple[str, ...]]
 

@@ -25,25 +25,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     contract_timeout_ms: int
     on_failure: FailurePolicy
     env: tuple[str, ...]
-    """Names of environment variables that commands and contracts may see."""
     handlers: Mapping[str, ToolDefinition] = {}
     """The approved handlers of custom actions, and tools that are not built in, by their names among the tools."""
     tier: int = 0
-    """The trust tier that commands and contracts run at."""
     sandbox: SandboxLimits = SandboxLimits()
-    """What they are held to at tier 1."""
     agents: Mapping[str, Agent] = {}
-    """Who performs the run's tasks: what was approved."""
     agent: str = ""
     """Who performs those that name nobody, and whose kind no rule names."""
     agent_for: Mapping[str, str] = {}
-    """The rules, by kind."""
     prompt: str = ""
-    """The template of prompts; ours where it is empty."""
     arbiter: str = ""
     """Who chooses the agent of a task that names nobody and whose kind no rule names; empty where nobody does."""
     among: tuple[str, ...] = ()
-    """Among whom."""
     progress: bool = False
     """Whether agents are told where their step is in the plan, and what the steps that it needs gave."""
 
@@ -69,14 +62,12 @@ class UserSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's own file can say, and never a workspace."""
 
     programs: Mapping[str, str] = {}
-    """Program → its absolute path, where the user says it."""
     robot_backup_outputs: bool = False
     """Whether `audit backup` keeps exact outputs when a robot asks for it."""
     guard_mode: str = "observe"
     guarded: tuple[str, ...] = ()
     open_calls: tuple[str, ...] = ()
     rules: Mapping[str, CallRule] = {}
-    """What holds in every workspace (`with_user_rules`)."""
     file: str = ""
     """Where they were read from; empty where there is no file."""
 
@@ -97,32 +88,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_replans: int = 3
     """How often a run may go on by what no person said, through its whole chain."""
     max_pending: int = 20
-    """Open proposals that one agent may have."""
     documents: str = ".ordain/plans"
     """Where proposals that came without a file get one."""
     templates: str = "plans/templates"
     """Where `ordain new` looks for templates first."""
     approval_ttl_ms: int = 4 * HOUR_MS
-    """From approval to start."""
     separate: bool = False
     """Whoever prepared a plan may not approve it."""
     require_signature: bool = False
     approvers: tuple[str, ...] = ()
-    """Who may approve; empty: any person."""
     bind_git_head: bool = False
     """An approval holds only for the commit that was checked out."""
     tier: int = 0
     """The trust tier that every plan runs at, at least."""
     concurrency: int = 4
     writers: int = 1
-    """Runs that may change this workspace at once."""
     step_timeout_ms: int = 10 * MINUTE_MS
     contract_timeout_ms: int = MINUTE_MS
     stalled_after_ms: int = 30 * MINUTE_MS
     """A run that is not waiting for a person and gave no sign of life for so long is called stalled."""
     on_failure: FailurePolicy = Abort()
     env: tuple[str, ...] = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
-    """Variables that commands and contracts may see."""
     sandbox_read: tuple[str, ...] = ()
     sandbox_processes: int = SandboxLimits().processes
     sandbox_open_files: int = SandboxLimits().open_files
@@ -135,7 +121,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     rules: Mapping[str, CallRule] = {}
-    """What lists may name as `rule:NAME`."""
     commands: Mapping[str, tuple[str, ...]] = {}
     """By program, facts that count whatever the table of programs says (`core.policy.program_table`)."""
     understand: Callable[[str], LineFacts] | None = None
@@ -145,9 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     guarded: tuple[str, ...] = ("*",)
     """What needs a plan; `*` is whatever `open_calls` does not name, and any other entry wins over it."""
     open_calls: tuple[str, ...] = ("reads",)
-    """What needs none."""
     agent: str = ""
-    """Who performs tasks that name nobody."""
     agent_for: Mapping[str, str] = {}
     """Who performs tasks of a kind (`kind_of`) that name nobody."""
     agents: Mapping[str, Agent] = {}
@@ -162,9 +145,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notify: tuple[str, ...] = ()
     """The command that is told when something waits for a person or has ended."""
     secret_env: tuple[str, ...] = SECRET_NAMES
-    """Names of environment variables whose values are secrets."""
     secret_files: tuple[str, ...] = ()
-    """Files that hold secrets."""
     sources: Mapping[str, ToolSource] = {}
     """Where tools come from that are not built in, by the names that plans call them by."""
     planner_agent: str = ""
@@ -178,7 +159,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     planner_max_rounds: int = 3
     """How often a plan with problems is sent back to the planner."""
     planner_constraints: tuple[str, ...] = ()
-    """What every plan has to keep to, in words."""
 
     @property
     def removes_outputs(self) -> bool:

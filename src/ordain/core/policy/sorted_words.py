@@ -24,7 +24,6 @@ class SortedWords:
         """Whether the table lists every option that is there."""
         self.options: list[tuple[str, str | None]] = []
         self.operands: list[tuple[int, str | None]] = []
-        """Operands with their places among the words."""
         self.started: list[Words] = []
         """Commands that options start: `find -exec`."""
         self.module: Words = ()
@@ -149,7 +148,6 @@ class SortedWords:
         return at
 
     def _unlisted(self, entry: ProgramEntry) -> None:
-        """An option that the table has no word for."""
         self.strict, self.listed = self.strict and entry.any_option, self.listed and entry.every_option
 
     def inner(self) -> Words:

@@ -39,7 +39,6 @@ class StopReport(msgspec.Struct, frozen=True, kw_only=True):
     not_ended: tuple[RunId, ...] = ()
     """Those that could not be ended from here. They begin no further step."""
     recorded: bool = False
-    """Whether the ledger could be written, too."""
 
 
 def stopped_problem(stop: StopOrder) -> Problem:

@@ -35,7 +35,6 @@ class StrictLine(NamedTuple):
 
     commands: tuple[SimpleCommand, ...]
     pipelines: tuple[tuple[Words, ...], ...]
-    """The words of those that are joined by `|`."""
 
 
 def read_strictly(text: str) -> StrictLine | None:

@@ -49,7 +49,6 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     processes: int = 1024
     open_files: int = 4096
     file_mib: int = 4096
-    """How long one file may become."""
     memory_mib: int = 0
     """Address space of one process; 0: no limit."""
     tmp_mib: int = 1024
@@ -64,7 +63,6 @@ class Writable(msgspec.Struct, frozen=True, kw_only=True):
     """A directory with everything beneath it, or a file."""
 
     path: str
-    """Relative to the workspace."""
     directory: bool
     """Whether it must be a directory, and is made where it is not there."""
 

@@ -472,7 +472,6 @@ class _Places:
 
 
 def _shaped(shape: TokenShape, begin: bytes, data: bytes, since: int) -> Iterator[_Span]:
-    """Tokens of one shape that begin so."""
     # Where only a part is secret, that may begin later than what it is known by.
     at = data.find(begin, max(0, since - CONTEXT) if shape.within else since)
     while at >= 0:
@@ -521,7 +520,6 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 def _run_end(more: bytes, data: bytes, since: int) -> int:
-    """Where bytes of a kind end that begin here."""
     run = compiled(more + b"*+").match(data, since)
     return run.end() if run is not None else since
 
@@ -551,5 +549,4 @@ def _views(data: bytes) -> Iterator[bytes]:
 
 
 def _marker(name: str) -> str:
-    """What is shown in place of a secret."""
     return f"[redacted {name}]"
