@@ -27,7 +27,6 @@ from ordain.core.policy.command_guess import (
     secrets_named,
     statements_change,
 )
-from ordain.core.policy.deed import deeds, script_deeds
 from ordain.core.policy.fact import ALARMS, CommandFact, CommandFacts, FactNote, LineFacts
 from ordain.core.policy.program import ASSIGNMENT, Words, bare
 from ordain.core.policy.program_table import CALMING, ProgramTable
@@ -197,7 +196,8 @@ class FactReader:
     def _unknown(self, words: Words, directory: str | None) -> CommandFacts:
         """A program that the table does not have: what its words suggest."""
         program = str(words[0])
-        findings = [FactNote(CommandFact.UNKNOWN, program), *guesses_in(words), *script_deeds(program, words[1:])]
+        findings = [FactNote(CommandFact.UNKNOWN, program), *guesses_in(words)]
+        findings += self._table.verbs.of_script(program, words[1:])
         if not program.isascii() or any(sign in program for sign in "{},$`*?"):
             findings.append(FactNote(CommandFact.HIDDEN, program))
         if "/" in program:
@@ -235,7 +235,7 @@ class FactReader:
                 strict = strict and sure
                 placed |= {word} if role not in _LOOSE else set()
                 if role == "script" and word is not None and _name(word) not in self._table:
-                    findings += script_deeds(word, rest)
+                    findings += self._table.verbs.of_script(word, rest)
                 if role == "script" and word is not None and _name(word) in self._table and depth < _DEPTH_MAX:
                     found_inside.append(self._words((_name(word), *rest), directory, depth + 1))
         if len(call.operands) == 1 and "remote" in call.entry.operands:  # a shell there
@@ -293,7 +293,7 @@ class FactReader:
         wide, words = "verb*" in call.entry.operands, [word for _, word in call.operands]
         if not wide and "task*" not in call.entry.operands:
             return
-        yield from deeds(words[:6], wide=wide)
+        yield from self._table.verbs.deeds(words[:6], wide=wide)
         for word in words:
             if word is not None and " " in word:
                 yield from guesses_of_sql(word)

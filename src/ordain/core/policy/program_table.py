@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ordain.core.policy.deed import Verbs
 from ordain.core.policy.fact import CommandFact
 
 ROLES = frozenset(
@@ -70,9 +71,12 @@ class ProgramEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 class ProgramTable:
     """The entries, each parsed when it is first asked for. What a later one of the `texts` says of a program replaces
-    what earlier ones say of it; `stricter` adds facts to a program."""
+    what earlier ones say of it; `stricter` adds facts to a program, `verbs` is the text of the verbs."""
 
-    def __init__(self, texts: Iterable[str] = (), stricter: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self, texts: Iterable[str] = (), stricter: Mapping[str, Sequence[str]] | None = None, verbs: str = ""
+    ) -> None:
+        self.verbs = Verbs(verbs)
         self._stricter = {name: facts(" ".join(said)) for name, said in (stricter or {}).items()}
         self._sections: dict[str, list[str]] = {}
         for text in texts:

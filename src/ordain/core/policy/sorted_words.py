@@ -7,7 +7,6 @@ from functools import cached_property
 
 import msgspec
 
-from ordain.core.policy.deed import deeds
 from ordain.core.policy.fact import CommandFact
 from ordain.core.policy.program import Words
 from ordain.core.policy.program_table import ProgramEntry, ProgramTable
@@ -28,7 +27,7 @@ class SortedWords:
         """Commands that options start: `find -exec`."""
         self.module: Words = ()
         """The command that an option begins, with all that follows: `python -m`."""
-        self._words = words
+        self._words, self._verbs = words, table.verbs
         self._sort(base, 1, has_subcommands := table.has_subcommands(self.program))
         self.used = 0
         if has_subcommands:
@@ -205,7 +204,7 @@ class SortedWords:
             for tokens in found:
                 if not has_acted or _CALMING.isdisjoint(tokens):
                     yield tokens, word, word
-            verb = deeds((word,), wide=False) if "verb*" in entry.operands else ()
+            verb = self._verbs.deeds((word,), wide=False) if "verb*" in entry.operands else ()
             has_acted = has_acted or not _ENDING.isdisjoint([*sum(found, ()), *(one.fact for one in verb)])
 
 
