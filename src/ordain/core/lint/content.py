@@ -78,9 +78,7 @@ def _doubtful(data: bytes | None) -> bool:
 
 def _strings(value: Any, skipped: Any = None) -> Iterator[str]:
     """Every text in a value but those of nested plans, which are looked at on their own."""
-    for one in _scalars(value, skipped):
-        if isinstance(one, str):
-            yield one
+    return (one for one in _scalars(value, skipped) if isinstance(one, str))
 
 
 def _scalars(value: Any, skipped: Any = None) -> Iterator[Any]:

@@ -81,8 +81,7 @@ def _entry_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> 
             else:
                 fault = _fault(entry, where, settings, tools)
             if fault is not None:
-                detail, hints = fault
-                yield _problem(f"{where} names `{entry}`, {detail}", hints)
+                yield _problem(f"{where} names `{entry}`, {fault[0]}", fault[1])
 
 
 def _lists(settings: Settings) -> dict[str, tuple[str, ...]]:
@@ -164,11 +163,9 @@ def _operation_fault(source: str, operation: str, tools: Mapping[str, ToolDefini
 
 
 def _effect_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> Iterator[Problem]:
-    for name, source in settings.sources.items():
-        for operation in source.effects:
-            if fault := _operation_fault(name, operation, tools):
-                detail, hints = fault
-                yield _problem(f"tools.{name}.effects names `{operation}`, {detail}", hints)
+    for name, operation in ((name, one) for name, source in settings.sources.items() for one in source.effects):
+        if fault := _operation_fault(name, operation, tools):
+            yield _problem(f"tools.{name}.effects names `{operation}`, {fault[0]}", fault[1])
 
 
 def _meant(word: str, settings: Settings, callable_names: Set[str]) -> tuple[str, ...]:

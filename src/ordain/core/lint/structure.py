@@ -137,26 +137,20 @@ def needs_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """`fallback(id)` names steps that stand among the plan's fallbacks."""
     for scope in survey.scopes:
-        policies = [(step.id, step.on_failure) for step in (*scope.plan.steps, *scope.plan.fallbacks)]
-        for step, policy in [*policies, (None, scope.plan.on_failure)]:
-            last = last_policy(policy) if policy is not None else None
-            who = f"`{step}`" if step is not None else "The plan"
+        owners: tuple[Step | Plan, ...] = (*scope.plan.steps, *scope.plan.fallbacks, scope.plan)
+        for owner in owners:
+            step = owner if isinstance(owner, Step) else None
+            blame = partial(blame_step, step.id) if step is not None else partial(blame_plan, "on_failure")
+            last, who = last_policy(owner.on_failure), f"`{step.id}`" if step is not None else "The plan"
             if isinstance(last, Fallback) and not last.steps:
                 hint = "Name a step of `## Fallbacks`, or choose another policy."
-                yield _of_policy(step, "E_FIELD_VALUE", f"{who} falls back on no step: the list is empty.", hint)
+                yield blame("E_FIELD_VALUE", f"{who} falls back on no step: the list is empty.", hint)
             for name in last.steps if isinstance(last, Fallback) else ():
                 if name not in scope.fallbacks:
                     detail = f"{who} falls back to `{name}`, which is not among the plan's fallbacks."
                     hint = f"`{name}` is an ordinary step; move it under `## Fallbacks`."
                     hints = (hint,) if name in scope.steps else survey.near(name, scope.fallbacks)
-                    yield _of_policy(step, "E_STEP_UNKNOWN_NEED", detail, *hints)
-
-
-def _of_policy(step: str | None, code: str, detail: str, *hints: str) -> Problem:
-    """The problem of a step's failure policy, or of the plan's."""
-    if step is None:
-        return blame_plan("on_failure", code, detail, *hints)
-    return blame_step(step, code, detail, *hints)
+                    yield blame("E_STEP_UNKNOWN_NEED", detail, *hints)
 
 
 def locks(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -133,7 +133,7 @@ class Survey:
             self.scopes.append(scope)
             if plan.preconditions:
                 self._take_conditions(scope, None, plan.preconditions)
-            for step in (*plan.steps, *plan.fallbacks) if plan.fallbacks else plan.steps:
+            for step in (*plan.steps, *plan.fallbacks):
                 self._take(scope, step)
                 inner = nested_plan_of(step)
                 if inner is not None and scope.depth < NESTED_PLANS_MAX:

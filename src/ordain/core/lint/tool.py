@@ -26,7 +26,7 @@ _NAMED_MAX = 20
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every tool that is called, or that an agent may call, is registered or of a source that is."""
-    tools = [name.partition(":")[0] for name in facts.tools if not name.startswith(HANDLER)]
+    tools = (name.partition(":")[0] for name in facts.tools if not name.startswith(HANDLER))
     named = {*tools, *facts.settings.sources}
     listed = [(step, entry.partition(":")[0]) for _, step, task in survey.tasks for entry in task.tools or ()]
     for step, name in (*((step, call.tool) for step, call in survey.calls), *listed):

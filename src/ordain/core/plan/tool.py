@@ -256,11 +256,9 @@ def argument_faults(
         if name not in known:
             faults.append((f"`{tool.name}` takes no argument `{name}`.", (*closest(name, known), taken_words(tool))))
     for parameter in tool.parameters:
-        if parameter.name not in args:
-            if parameter.required:
-                faults.append((f"`{tool.name}` needs the argument `{parameter.name}`.", (taken_words(tool),)))
-            continue
-        if parameter.name in later:
+        if parameter.required and parameter.name not in args:
+            faults.append((f"`{tool.name}` needs the argument `{parameter.name}`.", (taken_words(tool),)))
+        if parameter.name not in args or parameter.name in later:
             continue
         value, (called, fits) = args[parameter.name], _KINDS[parameter.kind]
         if not fits(value):

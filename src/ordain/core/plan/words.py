@@ -86,7 +86,8 @@ def write_budget(budget: Budget) -> str | None:
     """The words for a budget, or None where words can not say it exactly."""
     parts = []
     if budget.tokens is not None:
-        parts.append(f"max {_tokens(budget.tokens)} tokens")
+        mark = next((one for one in ("M", "k") if budget.tokens % _SCALES[one] == 0), None)
+        parts.append(f"max {budget.tokens // _SCALES[mark]}{mark or ''} tokens")
     if budget.cost_usd is not None:
         cents = f"{budget.cost_usd:.2f}"
         parts.append(f"${cents if float(cents) == budget.cost_usd else repr(budget.cost_usd)}")
@@ -115,17 +116,10 @@ def _whole(name: str, said: str, unit: int) -> tuple[str, int] | None:
     return (name, number) if rest == 0 and 0 < number <= INTEGER_MAX else None
 
 
-def _tokens(count: int) -> str:
-    for scale, mark in ((1_000_000, "M"), (1_000, "k")):
-        if count % scale == 0:
-            return f"{count // scale}{mark}"
-    return str(count)
-
-
 def _time(duration_ms: int) -> str:
-    for unit, size_ms in _SPELLED_UNITS_MS.items():
-        if duration_ms > 0 and duration_ms % size_ms == 0 and unit != "day":
-            count = duration_ms // size_ms
+    for unit in ("hour", "minute", "second"):
+        count, rest = divmod(duration_ms, _SPELLED_UNITS_MS[unit])
+        if count > 0 and rest == 0:
             return f"{count} {unit}{'' if count == 1 else 's'}"
     return write_duration(max(duration_ms, 0))
 

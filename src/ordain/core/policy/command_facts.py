@@ -158,11 +158,10 @@ class FactReader:
 
     def command(self, one: SimpleCommand, depth: int = 0) -> CommandFacts:
         """What a simple command does, with its redirections."""
-        findings: list[FactNote] = []
-        for file in one.inputs:
-            findings += self._path(CommandFact.READS, file, one.directory)
-        for file in one.outputs:
-            findings += self._path(CommandFact.WRITES, file, one.directory)
+        files = [(CommandFact.READS, file) for file in one.inputs] + [
+            (CommandFact.WRITES, file) for file in one.outputs
+        ]
+        findings = [note for fact, file in files for note in self._path(fact, file, one.directory)]
         if not one.words:
             return CommandFacts(program="", findings=tuple(findings), strict=not one.outputs)
         if one.words == (None,) and one.handed:  # a place that the reader could not read

@@ -112,13 +112,12 @@ def spelt_path(path: str) -> str:
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """What is different between two looks at a plan's operands. A path that was not seen is one where nothing was."""
-    found = []
-    for path in sorted(before.keys() | now.keys()):
-        was, is_now = before.get(path, ABSENT), now.get(path, ABSENT)
-        if was != is_now and was not in NOT_BOUND:
-            what = "is new" if was == ABSENT else "is gone" if is_now == ABSENT else "has changed"
-            found.append(f"`{path}` {what}")
-    return tuple(found)
+    looks = ((path, before.get(path, ABSENT), now.get(path, ABSENT)) for path in sorted(before.keys() | now.keys()))
+    return tuple(
+        f"`{path}` {'is new' if was == ABSENT else 'is gone' if is_now == ABSENT else 'has changed'}"
+        for path, was, is_now in looks
+        if was != is_now and was not in NOT_BOUND
+    )
 
 
 def _operand_paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[str]:
@@ -289,15 +288,12 @@ def _path(value: Any, *, writes: bool, deep: bool = False) -> NamedPath:
         return NamedPath(text=word(value), known="", within="", exact=None, deep=True, anywhere=True)
     later = value.find("${")
     known = folded(value if later < 0 else value[:later].rpartition("/")[0])
-    if later >= 0 or path_fault(value, writes=writes) is not None:
-        return NamedPath(text=value, known=known, within=known, exact=None, deep=True, anywhere=True)
-    if not WILD.isdisjoint(value):
-        # It may also be the name of a file, so that is compared as well.
-        return NamedPath(text=value, known=known, within=plain_part(known), exact=None, deep=True, anywhere=False)
-    exact = "/".join(part for part in value.split("/") if part not in ("", "."))
-    return NamedPath(
-        text=value, known=known, within=known, exact=exact, deep=deep or value.endswith("/"), anywhere=False
-    )
+    anywhere = later >= 0 or path_fault(value, writes=writes) is not None
+    # A pattern may also be the name of a file, so that is compared as well.
+    wild = not anywhere and not WILD.isdisjoint(value)
+    within, deep = plain_part(known) if wild else known, deep or anywhere or wild or value.endswith("/")
+    exact = None if anywhere or wild else "/".join(part for part in value.split("/") if part not in ("", "."))
+    return NamedPath(text=value, known=known, within=within, exact=exact, deep=deep, anywhere=anywhere)
 
 
 def above(path: str) -> Iterator[str]:
