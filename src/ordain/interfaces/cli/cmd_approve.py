@@ -18,7 +18,7 @@ from ordain.interfaces.view.run import instant
 from ordain.ports.machine import Credential
 
 
-@command()
+@command(example="ordain approve 4f2a9c01b7de --start")
 @click.argument("plan", metavar="[PLAN]", required=False)
 @click.option("--start", is_flag=True, help="Begin the run at once.")
 @click.option("--sign", is_flag=True, help="Sign the approval with an enrolled key.")
@@ -26,10 +26,7 @@ from ordain.ports.machine import Credential
 @click.option("--allow-subset", is_flag=True, help="Let a new version that only does part of this go on unasked.")
 def approve(session: Session, plan: str | None, start: bool, sign: bool, name: str | None, allow_subset: bool) -> int:
     """Approve one run of exactly this plan, in this workspace, as it is now. Only a person at a terminal can. Without
-    PLAN, the one that waits for approval.
-
-    Example: ordain approve 4f2a9c01b7de --start
-    """
+    PLAN, the one that waits for approval."""
     session.needs_person("approve a plan", f"ordain approve {shlex.quote(plan or '')}".removesuffix(" ''"))
     plan = session.plan_named(plan) if plan is not None else session.only_plan("approve")
     session.app.plans.refuse_edited(plan, "approve")
@@ -50,25 +47,19 @@ def approve(session: Session, plan: str | None, start: bool, sign: bool, name: s
     return FINE
 
 
-@command()
+@command(example="ordain revoke 4f2a9c01b7de")
 @click.argument("what", metavar="PLAN|APPROVAL")
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def revoke(session: Session, what: str, reason: str) -> int:
-    """Revoke an approval that no run has used: the one named, or every one of a plan.
-
-    Example: ordain revoke 4f2a9c01b7de
-    """
+    """Revoke an approval that no run has used: the one named, or every one of a plan."""
     ended = session.run(session.app.approvals.revoke(session.plan_named(what), session.by, reason))
     return session.show(RevokedResult(revoked=ended), [f"Revoked {', '.join(ended)}."], next_=["ordain status"])
 
 
-@command()
+@command(example="ordain trust")
 @click.option("--as", "name", metavar="NAME", help="Whose key signs, once an approver is enrolled.")
 def trust(session: Session, name: str | None) -> int:
-    """Trust ordain.toml as it is now. An agent can edit that file, so only a person at a terminal can trust it.
-
-    Example: ordain trust
-    """
+    """Trust ordain.toml as it is now. An agent can edit that file, so only a person at a terminal can trust it."""
     session.needs_person("trust a configuration", "ordain trust")
     return ask_trust(session, name)
 
@@ -115,27 +106,21 @@ def enroll(session: Session, name: str | None, vouching: str | None) -> int:
     return FINE
 
 
-@command(name="list")
+@command(name="list", example="ordain approver list")
 def list_approvers(session: Session) -> int:
-    """List the approvers whose keys are accepted here, and those revoked.
-
-    Example: ordain approver list
-    """
+    """List the approvers whose keys are accepted here, and those revoked."""
     found = session.app.workspace.workspace_state().approvers.values()
     lines = map(approver_line, found) if found else ["Nobody is enrolled here: any person at a terminal may approve."]
     following = [] if found else ["ordain approver enroll"]
     return session.show(ApproversResult(approvers=enrolled(found)), lines, next_=following)
 
 
-@command(name="revoke")
+@command(name="revoke", example='ordain approver revoke kim -m "The laptop was lost."')
 @click.argument("name")
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 @click.option("--as", "signer", metavar="NAME", help="Whose key signs that.")
 def revoke_approver(session: Session, name: str, reason: str, signer: str | None) -> int:
-    """Revoke an approver's key, and every unused approval that it signed.
-
-    Example: ordain approver revoke kim -m "The laptop was lost."
-    """
+    """Revoke an approver's key, and every unused approval that it signed."""
     session.needs_person("revoke an approver", f"ordain approver revoke {shlex.quote(name)}")
     signing = None if session.json else credential(session, signer_named(session, signer))
     session.run(session.app.approvals.revoke_approver(name, session.by, reason, signing))

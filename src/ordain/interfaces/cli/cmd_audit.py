@@ -93,13 +93,10 @@ def _problem(found: Audit) -> Problem:
     )
 
 
-@command(name="export")
+@command(name="export", example="ordain audit export -o ledger.jsonl")
 @click.option("-o", "--output", metavar="FILE", help="Where to; default: standard output.")
 def export(session: Session, output: str | None) -> int:
-    """Export all events as lines of JSON, for others to verify. Kept outputs stay here.
-
-    Example: ordain audit export -o ledger.jsonl
-    """
+    """Export all events as lines of JSON, for others to verify. Kept outputs stay here."""
     if output is None:
         if session.json:
             raise click.UsageError("The export is JSON itself; to get one document about it, say where to with -o.")
@@ -112,14 +109,11 @@ def export(session: Session, output: str | None) -> int:
     return _copied(session, "exported", output, Tip(said["size"], bytes.fromhex(said["head"])))
 
 
-@command(name="backup")
+@command(name="backup", example="ordain audit backup ledger-2026-11-15.db")
 @click.argument("file")
 def backup(session: Session, file: str) -> int:
     """Back up the ledger to a new file that only you can read: for a person at a terminal, with all kept outputs.
-    A robot or a script gets the events without the exact outputs, unless your own config.toml says otherwise.
-
-    Example: ordain audit backup ledger-2026-11-15.db
-    """
+    A robot or a script gets the events without the exact outputs, unless your own config.toml says otherwise."""
     if not is_utf8(file):
         raise refuse("E_OUTPUT", f"{file} cannot be written: its name is not UTF-8.", "Give another name.")
     if not Path(file).absolute().parent.is_dir():
@@ -167,12 +161,9 @@ def restore(session: Session, file: str) -> int:
     return FINE
 
 
-@command(name="rebuild")
+@command(name="rebuild", example="ordain audit rebuild")
 def rebuild(session: Session) -> int:
-    """Rebuild the tables derived from the events, and the copies of proposals under .ordain/plans.
-
-    Example: ordain audit rebuild
-    """
+    """Rebuild the tables derived from the events, and the copies of proposals under .ordain/plans."""
     events, copies = session.app.audits.rebuild()
     lines = [f"Made the tables anew from {events} events, and {copies} copies of proposals."]
     return session.show(RebuiltResult(events=events, copies=copies), lines, next_=["ordain audit verify"])
@@ -182,7 +173,7 @@ for _subcommand in (verify, export, backup, restore, rebuild):
     audit.add_command(_subcommand)
 
 
-@command()
+@command(example="ordain stats --since 30d")
 @click.argument("what", metavar="[PLAN|RUN]", required=False)
 @click.option(
     "--since", "within_ms", metavar="30d", callback=duration_option, help="Only what began in this long until now."
@@ -190,10 +181,7 @@ for _subcommand in (verify, export, backup, restore, rebuild):
 def stats(session: Session, what: str | None, within_ms: int | None) -> int:
     """Count how plans and runs went: how they ended, where time went, what failed and why, what was missing.
 
-    Everything is counted from the ledger: all plans of this workspace, one plan with its runs, or one run.
-
-    Example: ordain stats --since 30d
-    """
+    Everything is counted from the ledger: all plans of this workspace, one plan with its runs, or one run."""
     ref = what if what is None or names_run(what) else session.plan_named(what)
     found = session.app.audits.statistics(ref, within_ms)
     return session.show(found, statistics_lines(found, session.style, session.width))

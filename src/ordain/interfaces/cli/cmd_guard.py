@@ -51,14 +51,11 @@ def guard() -> None:
 LINES_MAX = 100_000
 
 
-@command(context_settings={"ignore_unknown_options": True})
+@command(context_settings={"ignore_unknown_options": True}, example="ordain guard check 'git push --force origin main'")
 @click.argument("words", metavar="COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
 def check(session: Session, words: tuple[str, ...]) -> int:
     """Check how Ordain reads a command: what it does, its risk, and what the guard would answer an agent that
-    calls it. Nothing is run. `-` reads one command per line from standard input.
-
-    Example: ordain guard check 'git push --force origin main'
-    """
+    calls it. Nothing is run. `-` reads one command per line from standard input."""
     if words == ("-",):
         lines = [line.rstrip("\n") for line in sys.stdin if line.strip()][:LINES_MAX]
     else:
@@ -81,7 +78,7 @@ def _lines(one: CheckedCommand, *, alone: bool) -> list[str]:
     ]
 
 
-@command()
+@command(example="ordain guard report --since 30d")
 @click.option(
     "--since",
     "within_ms",
@@ -94,10 +91,7 @@ def _lines(one: CheckedCommand, *, alone: bool) -> list[str]:
 @click.option("--tool", metavar="NAME", help="Only of this tool, or of this server.")
 def report(session: Session, within_ms: int, agent: str | None, tool: str | None) -> int:
     """Report guarded calls that agents made without a plan: what was refused, or would be if rules were enforced, by
-    tool, agent and day; rules that would open what is harmless; and tools that plans should have.
-
-    Example: ordain guard report --since 30d
-    """
+    tool, agent and day; rules that would open what is harmless; and tools that plans should have."""
     if within_ms > DAYS_KEPT * DAY_MS:
         raise click.BadParameter(f"Only {DAYS_KEPT} days are kept; write `--since {DAYS_KEPT}d`, or less.")
     found = session.app.guard.report(within_ms, agent=agent, tool=tool)
@@ -109,7 +103,7 @@ def report(session: Session, within_ms: int, agent: str | None, tool: str | None
 RULES = "guard_rules.toml"
 
 
-@command(name="init")
+@command(name="init", example="ordain guard init")
 @click.option("--user", is_flag=True, help="In your own configuration, for every workspace, instead of ordain.toml.")
 @click.option("--remove", is_flag=True, help="Take back what was written, and nothing else.")
 @click.option("--show", is_flag=True, help="Show what would be written, and write nothing.")
@@ -118,10 +112,7 @@ def init(session: Session, user: bool, remove: bool, show: bool) -> int:
     building, testing and local git work are open, everything else needs a plan. Show the difference, ask, write it,
     and ask for trust.
 
-    Only a person at a terminal can, but --show is for everybody.
-
-    Example: ordain guard init
-    """
+    Only a person at a terminal can, but --show is for everybody."""
     pasted = " ".join(["ordain guard init", *(["--user"] if user else []), *(["--remove"] if remove else [])])
     if not show:
         need_person(session, "guard init", "change the rules of the guard", pasted)

@@ -82,7 +82,7 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
     return FINE
 
 
-@command(name="install")
+@command(name="install", example="ordain guard install claude-code")
 @_host
 @click.option("--user", is_flag=True, help="For every project of this user.")
 @click.option("--project", is_flag=True, help="For this workspace. The default.")
@@ -95,10 +95,7 @@ def install(
 ) -> int:
     """Install the hook that makes an agent's host ask Ordain before every tool call: show the settings, ask, write.
 
-    Only a person at a terminal can, but --show is for everybody.
-
-    Example: ordain guard install claude-code
-    """
+    Only a person at a terminal can, but --show is for everybody."""
     if user + project + managed > 1:
         raise click.UsageError("--user, --project and --managed are three places: name one.")
     place: Place = "user" if user else "managed" if managed else "project"

@@ -11,15 +11,12 @@ from ordain.interfaces.view.lint import lint_lines, lint_result
 from ordain.interfaces.view.next_command import after_document, if_it_can_run
 
 
-@command()
+@command(example="ordain lint fix.plan.md")
 @click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT…")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @with_params
 def lint(session: Session, documents: tuple[str, ...], strict: bool, params: list[tuple[str, str]]) -> int:
-    """Check documents: report every problem with its line and fix. Writes nothing.
-
-    Example: ordain lint fix.plan.md
-    """
+    """Check documents: report every problem with its line and fix. Writes nothing."""
     reports = []
     for path in documents:
         try:

@@ -216,15 +216,12 @@ def _reached(
         yield listening, hosts(listening, allowed), clients.holder
 
 
-@command(name="token")
+@command(name="token", example="ordain mcp token add laptop")
 @click.argument("what", type=click.Choice(["add", "list", "revoke"]))
 @click.argument("name", required=False)
 def token(session: Session, what: str, name: str | None) -> int:
     """Manage tokens for `ordain mcp --http`: add a client and print its token, only once; list the clients;
-    revoke a token, from its next request on. A client sees and handles the plans it proposed, and no others.
-
-    Example: ordain mcp token add laptop
-    """
+    revoke a token, from its next request on. A client sees and handles the plans it proposed, and no others."""
     if (name is None) is not (what == "list"):
         raise click.UsageError("Name the client." if name is None else "`list` lists them all.")
     clients = open_clients(session.app.workspace.workspace_path)

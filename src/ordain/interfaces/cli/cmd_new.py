@@ -39,7 +39,7 @@ def with_output(body: Callable[..., int]) -> Callable[..., int]:
     return body
 
 
-@command()
+@command(example='ordain new fix-bug --param bug="It counts twice" --param test=tests/test_count.py -o fix.plan.md')
 @click.argument("name", metavar="[NAME]", required=False)
 @with_params
 @with_output
@@ -54,10 +54,7 @@ def new(
     """Make a document of a template and values. Without a name, list the templates and what they take.
 
     Templates are looked for in plans/templates of the workspace ([plans] templates), in ordain/templates of your
-    configuration directory, and among those that come with Ordain. Nothing is stored or run.
-
-    Example: ordain new fix-bug --param bug="It counts twice" --param test=tests/test_count.py -o fix.plan.md
-    """
+    configuration directory, and among those that come with Ordain. Nothing is stored or run."""
     if name is None:
         if params or output or to or force:
             raise click.UsageError("Name the template: `ordain new NAME …`; `ordain new` alone lists them.")
@@ -67,7 +64,7 @@ def new(
     return give(session, made, problems, output, force=force)
 
 
-@command()
+@command(example="ordain compose checks.plan.md publish.plan.md -o release.plan.md")
 @click.argument("documents", metavar="[NAME=]DOCUMENT…", nargs=-1, required=True)
 @click.option("--parallel", is_flag=True, help="Let them run beside one another, not one after the other.")
 @click.option("--title", metavar="TEXT", callback=in_utf8, help="The title of the new document.")
@@ -84,10 +81,7 @@ def compose(
     """Make one document of several. The steps of each come after all of the one before.
 
     Ids begin with the name of their document, or with what stands before `=`.
-    What the documents cannot both say is told as a conflict, and nothing is written. Nothing is stored or run.
-
-    Example: ordain compose checks.plan.md publish.plan.md -o release.plan.md
-    """
+    What the documents cannot both say is told as a conflict, and nothing is written. Nothing is stored or run."""
     if len(documents) < 2:
         raise click.UsageError("Name at least two documents.")
     sources = []
@@ -123,16 +117,13 @@ def give(session: Session, made: NewDocument, problems: Sequence[Problem], outpu
 _LINES_SHOWN = 10
 
 
-@command()
+@command(example="ordain fmt fix.plan.md --to yaml")
 @click.argument("document", metavar="DOCUMENT")
 @click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
 @click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; lines that are formatted already stay.")
 @click.option("--check", is_flag=True, help="Print nothing; exit with 2 if it is not formatted.")
 def fmt(session: Session, document: str, to: Notation | None, in_place: bool, check: bool) -> int:
-    """Format a document, or convert it to another notation. The plan id stays the same.
-
-    Example: ordain fmt fix.plan.md --to yaml
-    """
+    """Format a document, or convert it to another notation. The plan id stays the same."""
     if to and (in_place or check):
         raise click.UsageError("--to prints the document; it goes with neither --in-place nor --check.")
     if in_place and (check or document == "-"):

@@ -173,7 +173,7 @@ def _show(session: Session, planned: Planned, document: str | None) -> int:
     )
 
 
-@command()
+@command(example='ordain replan RUN-Q5ZK… -m "The archive is called greet-1.1.0.tar.gz now"')
 @click.argument("what", metavar="[RUN]", required=False)
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="What went wrong, or what is wanted.")
 @click.option("--step", metavar="STEP", help="The step that it is about; default: the first that did not get through.")
@@ -190,10 +190,7 @@ def replan(
     unenforced: bool,
 ) -> int:
     """Replan a run that failed or waits: have the configured planner propose how it goes on. What passed is kept, the
-    run stays as it is, and a person approves what changes.
-
-    Example: ordain replan RUN-Q5ZK… -m "The archive is called greet-1.1.0.tar.gz now"
-    """
+    run stays as it is, and a person approves what changes."""
     runs = session.app.runs
     run_id = what if what is not None and names_run(what) else runs.newest_run(what) if what else runs.stuck_run()
     about = StepId(step) if step is not None else None

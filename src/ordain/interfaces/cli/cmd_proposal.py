@@ -30,14 +30,11 @@ NEWEST = 30
 """How many plans a list shows unless it is asked for all."""
 
 
-@command(name="list")
+@command(name="list", example="ordain list --status rejected")
 @click.option("--all", "every", is_flag=True, help="Every plan, not only the newest.")
 @click.option("--status", "wanted", type=click.Choice(get_args(PlanStanding)), help="Only plans like this.")
 def list_(session: Session, every: bool, wanted: str | None) -> int:
-    """List the plans of this workspace: status, title, where each came from and who proposed it.
-
-    Example: ordain list --status rejected
-    """
+    """List the plans of this workspace: status, title, where each came from and who proposed it."""
     session.expire_overdue()
     lines = session.app.plans.all(newest=None if every or wanted else NEWEST)
     shown = tuple(line for line in lines if wanted in (None, line.status))
@@ -48,16 +45,13 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
     return session.show(result, list_lines(shown, result.count, wanted, session.style), next_=following)
 
 
-@command()
+@command(example="ordain inbox --all")
 @click.option("--all", "every", is_flag=True, help="Look through every workspace of this user.")
 @click.option("--verbose", is_flag=True, help="With all that is known: tries, verdicts, outputs, and notes whole.")
 @click.option("--dismiss", metavar="NOTE", help="Forget a note: a plan in prose that an agent left plan mode with.")
 def inbox(session: Session, every: bool, verbose: bool, dismiss: str | None) -> int:
     """List what waits for a person, the most dangerous first, each with the command that decides it; and the plans in
-    prose that agents left their plan mode with.
-
-    Example: ordain inbox --all
-    """
+    prose that agents left their plan mode with."""
     if dismiss is not None:
         session.app.plans.dismiss_note(dismiss)
     items: list[InboxItem] = []
@@ -115,14 +109,11 @@ def _about(problem: Problem, workspace: str) -> Problem:
     return msgspec.structs.replace(problem, detail=f"{workspace}: {problem.detail}", command=None)
 
 
-@command()
+@command(example="ordain prepare fix.plan.md")
 @click.argument("document")
 @with_params
 def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> int:
-    """Check a document, store its plan and show what it will do. Exactly those bytes can then be approved and run.
-
-    Example: ordain prepare fix.plan.md
-    """
+    """Check a document, store its plan and show what it will do. Exactly those bytes can then be approved and run."""
     data, name = read_to_store(session, document)
     return _show_prepared(session, session.run(session.app.plans.prepare(data, name, session.by, params)))
 
@@ -150,7 +141,7 @@ def _show_prepared(session: Session, prepared: Prepared) -> int:
     return session.show(result, lines, problems=prepared.review.notices, next_=following, exactly=True)
 
 
-@command()
+@command(example='ordain reject 4f2a9c01b7de -m "Run the tests before the push."')
 @click.argument("plan")
 @click.option("-m", "--message", "feedback", callback=in_utf8, default="", help="What should change.")
 @click.option(
@@ -162,10 +153,7 @@ def _show_prepared(session: Session, prepared: Prepared) -> int:
     help="What should change about one step; repeatable.",
 )
 def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]) -> int:
-    """Reject a plan and say what should change. It can be revised; its unused approvals end.
-
-    Example: ordain reject 4f2a9c01b7de -m "Run the tests before the push."
-    """
+    """Reject a plan and say what should change. It can be revised; its unused approvals end."""
     about: dict[StepId, str] = {}
     for comment in comments:
         step, equals, text = comment.partition("=")
@@ -182,17 +170,14 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
     return session.show(line, [f"Rejected {short}.{left}", *(f"  → {way}" for way in ways)], next_=ways)
 
 
-@command()
+@command(example='ordain cancel 4f2a9c01b7de -m "No longer needed."')
 @click.argument("what", metavar="PLAN|RUN")
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 @click.option("--failed", is_flag=True, help="Let the run count as failed, not as cancelled.")
 @click.option("--take-over", is_flag=True, help="End the process that is at work on the run, if it does not answer.")
 def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bool) -> int:
     """Withdraw a proposal, or end a run now. Steps not started are not carried out, and nobody checks whether
-    the steps in progress took effect.
-
-    Example: ordain cancel 4f2a9c01b7de -m "No longer needed."
-    """
+    the steps in progress took effect."""
     if names_run(what):
         status = "failed" if failed else "cancelled"
         work = session.app.runs.cancel_run(what, session.by, reason, status=status, take_over=take_over)
@@ -204,12 +189,9 @@ def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bo
     return session.show(line, [f"Cancelled {short}."], next_=[f"ordain archive {short}"])
 
 
-@command()
+@command(example="ordain archive 4f2a9c01b7de")
 @click.argument("plan")
 def archive(session: Session, plan: str) -> int:
-    """Archive a finished plan. Nothing is deleted; `ordain log` still shows its history.
-
-    Example: ordain archive 4f2a9c01b7de
-    """
+    """Archive a finished plan. Nothing is deleted; `ordain log` still shows its history."""
     line = session.run(session.app.plans.archive(session.plan_named(plan), session.by))
     return session.show(line, [f"Archived {short_id(line.plan_id)}."])

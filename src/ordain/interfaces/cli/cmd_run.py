@@ -37,15 +37,12 @@ from ordain.interfaces.view.run import instant, run_lines, status_lines
 _ENDED_SHOWN = 5
 
 
-@command()
+@command(example="ordain run fix.plan.md")
 @click.argument("document")
 @click.option("--as", "whose", metavar="NAME", help="Whose key signs the approval.")
 @with_params
 def run(session: Session, document: str, params: list[tuple[str, str]], whose: str | None) -> int:
-    """Check a document, show what it will do, ask for approval if policy requires it, run it and report.
-
-    Example: ordain run fix.plan.md
-    """
+    """Check a document, show what it will do, ask for approval if policy requires it, run it and report."""
     data, name = read_to_store(session, document)
     prepared = session.run(session.app.plans.prepare(data, name, session.by, params))
     review = prepared.review
@@ -82,7 +79,7 @@ def _withdraw(session: Session, prepared: Prepared) -> int:
     return REFUSED
 
 
-@command()
+@command(example="ordain commit 4f2a9c01b7de")
 @click.argument("plan", metavar="[PLAN]", required=False)
 @click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
 @click.option("--preparation", metavar="PREP-…", help="Which preparation; it starts one run. Default: the newest.")
@@ -97,10 +94,7 @@ def commit(
     on_behalf: str | None,
 ) -> int:
     """Start the approved run of a plan. What runs is exactly what was prepared and approved. Called again, it reports
-    the run that it started. Without PLAN, it takes the one that can be started.
-
-    Example: ordain commit 4f2a9c01b7de
-    """
+    the run that it started. Without PLAN, it takes the one that can be started."""
     plan = session.plan_named(plan) if plan is not None else session.only_plan("commit")
     session.app.plans.refuse_edited(plan, "commit")  # before a notice that says the opposite
     if in_background:
@@ -128,16 +122,13 @@ def _client(text: str) -> Principal:
     return by
 
 
-@command()
+@command(example="ordain resume")
 @click.argument("run_ref", metavar="[RUN]", required=False)
 @click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
 @click.option("--take-over", is_flag=True, help="End the process that is at work on it first, frozen or not.")
 @no_wait
 def resume(session: Session, run_ref: str | None, in_background: bool, take_over: bool, no_waiting: bool) -> int:
-    """Resume an interrupted or paused run, or one that waited for an answer; by default the only one.
-
-    Example: ordain resume
-    """
+    """Resume an interrupted or paused run, or one that waited for an answer; by default the only one."""
     run_id = session.app.runs.find_run(run_ref)
     notices = session.app.runs.run_notices(run_id)
     session.notices(() if session.json else notices)
@@ -155,12 +146,9 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
     return carry_out(session, resumed(session, run_id, no_waiting=no_waiting, take_over=take_over), notices)
 
 
-@command()
+@command(example="ordain status")
 def status(session: Session) -> int:
-    """Show what is running, what waits for whom, and the next command.
-
-    Example: ordain status
-    """
+    """Show what is running, what waits for whom, and the next command."""
     session.expire_overdue()
     open_plans = session.app.plans.all(open_only=True)
     known = {line.lineage for line in open_plans}
@@ -174,7 +162,7 @@ def status(session: Session) -> int:
     return session.show(result, lines, notices=session.app.workspace.settings()[2], next_=commands)
 
 
-@command()
+@command(example="ordain answer RUN-Q5ZK…/send-mail happened --resume")
 @click.argument("what", metavar="[RUN/STEP]", required=False)
 @click.argument("word", metavar="[ANSWER]", required=False)
 @click.option("--value", "json_text", metavar="JSON", help="The answer as a JSON value; with `done`, what it gave.")
@@ -196,10 +184,7 @@ def answer(
 ) -> int:
     """Answer what a run asks a person: a question of the plan, a task, an escalation, a step in doubt. Without ANSWER
     it shows everything known about the question and asks; a running executor takes the answer at once. RUN/STEP can be
-    left out where one question is open: `ordain answer happened`.
-
-    Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
-    """
+    left out where one question is open: `ordain answer happened`."""
     if what is not None and word is None and json_text is None and not session.app.answers.names_question(what):
         what, word = None, what  # `ordain answer happened`
     if word not in (None, DONE) and json_text is not None:
@@ -238,14 +223,11 @@ def answer(
     return FINE
 
 
-@command()
+@command(example="ordain log RUN-Q5ZK…")
 @click.argument("what", metavar="[PLAN|RUN]", required=False)
 @click.option("--refused", is_flag=True, help="What agents and scripts asked for and may not have; the newest.")
 def log(session: Session, what: str | None, refused: bool) -> int:
-    """Show the ledger's events about a plan or a run; without an argument, about the workspace.
-
-    Example: ordain log RUN-Q5ZK…
-    """
+    """Show the ledger's events about a plan or a run; without an argument, about the workspace."""
     if refused and what is not None:
         raise click.UsageError("--refused is about the workspace, and not about a plan or a run.")
     if refused:

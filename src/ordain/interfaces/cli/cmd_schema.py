@@ -29,16 +29,13 @@ from ordain.interfaces.view.problem import data_text
 from ordain.interfaces.view.result import CompletionResult, SchemaNames
 
 
-@command()
+@command(example="ordain schema audit verify")
 @click.argument("words", metavar="[NAME]", nargs=-1)
 @click.option("--list", "names", is_flag=True, help="The names of all schemas.")
 def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
     """Print a JSON Schema: `plan` (the default) is a plan document in JSON or YAML, `envelope` what every verb answers,
     `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers (`plan answer` is
-    that of `ordain plan`).
-
-    Example: ordain schema audit verify
-    """
+    that of `ordain plan`)."""
     makers = {"plan": plan_schema, "envelope": envelope_schema, "event": event_schema}
     makers |= {schema_name(verb): functools.partial(answer_schema, verb) for verb in RESULTS}
     if names:
@@ -96,13 +93,10 @@ _WHERE = {
 """By shell: the file, and the line that makes the shell read it."""
 
 
-@command()
+@command(example="ordain completion bash")
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(session: Session, shell: str) -> int:
-    """Print what a shell reads to complete commands, options, documents, plans, runs and steps.
-
-    Example: ordain completion bash
-    """
+    """Print what a shell reads to complete commands, options, documents, plans, runs and steps."""
     script = data_text(f"completion/{shell}")
     if sys.stdout.isatty() and not session.json:  # who only looks is told where it goes
         click.echo(f"# Put this line into {_WHERE[shell]}", err=True)

@@ -38,7 +38,7 @@ _USES = {
 """Parts of runs and plans, each shown without those before it."""
 
 
-@command()
+@command(example="ordain show fix.plan.md")
 @click.argument("named", metavar="[DOCUMENT|PLAN|RUN|RUN/STEP]", required=False)
 @click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states; of a run, what went wrong.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
@@ -74,10 +74,7 @@ def show(
     **parts: str | None,
 ) -> int:
     """Show what a document or plan would do, how a run stands, what it asks about a step, what the step wrote, or what
-    its agent is told. Without a name, the one plan or run that is open.
-
-    Example: ordain show fix.plan.md
-    """
+    its agent is told. Without a name, the one plan or run that is open."""
     what = named if named is not None else session.only_thing()
     if target is not None and not graph and parts["output"] is None:
         raise click.UsageError("-o writes a picture or an output; it goes with --graph or --output.")
@@ -225,7 +222,7 @@ def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Revie
     return session.app.plans.review(what)
 
 
-@command()
+@command(example="ordain diff fix.plan.md")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="[NEW]", required=False)
 @with_params
@@ -233,10 +230,7 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
     """Compare two plans: weaker checks, wider scope and new effects come first.
 
     Each is a document, a stored plan, or `-` for standard input. A document alone is compared with the plan that was
-    prepared from it last; where they are one plan, with the version before.
-
-    Example: ordain diff fix.plan.md
-    """
+    prepared from it last; where they are one plan, with the version before."""
     documents = [is_document(one) for one in (old, new) if one is not None]
     if old == new == "-":
         raise click.UsageError("Standard input can be read only once.")
@@ -272,17 +266,14 @@ def _side(session: Session, what: str, params: list[tuple[str, str]] | None) -> 
     return session.app.plans.in_document(data, name, params)
 
 
-@command()
+@command(example="ordain simulate fix.plan.md")
 @click.argument("what", metavar="DOCUMENT|PLAN")
 @with_params
 def simulate(session: Session, what: str, params: list[tuple[str, str]]) -> int:
     """Show how a run would go: waves, waiting, what is decided at run time, which contracts hold already.
 
     Contracts run for a person at a terminal only, in the sandbox of tier 1, where they write nothing and see no more
-    than the workspace. With --json, in scripts, and where there is no sandbox, nothing runs.
-
-    Example: ordain simulate fix.plan.md
-    """
+    than the workspace. With --json, in scripts, and where there is no sandbox, nothing runs."""
     if is_document(what, params):
         data, name = read_document(session, what)
         simulated = session.run(session.app.plans.simulate_document(data, name, params, session.by))

@@ -27,26 +27,20 @@ from ordain.interfaces.view.text import visible
 from ordain.records.records import names_run
 
 
-@command()
+@command(example="ordain watch RUN-Q5ZK…")
 @click.argument("run_ref", metavar="[RUN]", required=False)
 def watch(session: Session, run_ref: str | None) -> int:
     """Watch a run until it ends or nobody carries it out. Watching changes nothing; leave at any time. By default the
-    only run that has not ended.
-
-    Example: ordain watch RUN-Q5ZK…
-    """
+    only run that has not ended."""
     return look_on(session, session.app.runs.watch(run_ref, watcher(session, events=True, as_result=True)))
 
 
-@command()
+@command(example='ordain pause RUN-Q5ZK… -m "The database is being moved."')
 @click.argument("run_ref", metavar="[RUN]", required=False)
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def pause(session: Session, run_ref: str | None, reason: str) -> int:
     """Pause a run: it starts no further step; steps in progress end and are recorded. `ordain resume` continues it.
-    By default the only run that has not ended.
-
-    Example: ordain pause RUN-Q5ZK… -m "The database is being moved."
-    """
+    By default the only run that has not ended."""
     report = session.run(session.app.runs.pause(run_ref, session.by, reason))
     pausing = report.status == "pausing"
     following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
@@ -92,7 +86,7 @@ _APPROVED_AGAIN = (
 """Why a rerun cannot start that a new approval helps: at a terminal it is asked for at once."""
 
 
-@command()
+@command(example="ordain rerun RUN-Q5ZK… --from deploy")
 @click.argument("what", metavar="[RUN|PLAN]", required=False)
 @click.option("--from", "again_from", metavar="STEP", help="Run this step and all that depends on it again.")
 @click.option("--with", "document", metavar="DOCUMENT", help="Go on with the run by this plan instead.")
@@ -110,10 +104,7 @@ def rerun(
 ) -> int:
     """Run a plan again, on a new approval. A passed step is kept if its contract holds now; every other step runs
     again. With `--from`, steps that passed before that one are kept without a contract too. With `--with`, another plan
-    goes on with the run: unchanged steps that passed are kept.
-
-    Example: ordain rerun RUN-Q5ZK… --from deploy
-    """
+    goes on with the run: unchanged steps that passed are kept."""
     if document is not None:
         return _go_on_with(session, what, document, again_from, reason, no_waiting=no_waiting, whose=whose)
     if reason:
@@ -168,16 +159,13 @@ def _go_on_with(
     return approve_and_start(session, approved)
 
 
-@command()
+@command(example='ordain stop --all -m "Something is wrong."')
 @click.option("--all", "everywhere", is_flag=True, help="In every workspace of this user.")
 @click.option("--lift", is_flag=True, help="Let work go on. For people at a terminal.")
 @click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def stop(session: Session, everywhere: bool, lift: bool, reason: str) -> int:
     """Stop all work now: runs end as by kill -9, no run starts, and no agent call passes until a person lifts it.
-    Anybody may stop. Afterwards `ordain resume` settles what was in progress.
-
-    Example: ordain stop --all -m "Something is wrong."
-    """
+    Anybody may stop. Afterwards `ordain resume` settles what was in progress."""
     if lift:
         return _lift(session)
     report = session.run(session.app.stops.stop(session.by, reason, everywhere=everywhere))

@@ -61,12 +61,9 @@ def init(session: Session) -> int:
     return session.show(InitResult(written=str(target)), lines, next_=["ordain trust", "ordain config"])
 
 
-@command()
+@command(example="ordain config")
 def config(session: Session) -> int:
-    """Show the settings in force, and where each value came from.
-
-    Example: ordain config
-    """
+    """Show the settings in force, and where each value came from."""
     settings, digest, notices = session.app.workspace.settings()
     trusted = session.app.workspace.workspace_state().trusted
     given = keys_set(trusted.text.encode()) if trusted is not None else frozenset()
@@ -102,13 +99,10 @@ def _words(setting: str, value: object, settings: Settings) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@command()
+@command(example="ordain tools")
 @click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
 def tools(session: Session, text: bool) -> int:
-    """List everything that steps can call: its effect class, and where it comes from.
-
-    Example: ordain tools
-    """
+    """List everything that steps can call: its effect class, and where it comes from."""
     found, notices = session.app.workspace.tools()
     result = tools_result(found.values())
     if text:
@@ -142,13 +136,10 @@ def agents(session: Session, text: bool) -> int:
     return session.show(AgentsResult(agents=found), lines, notices=notices, next_=commands)
 
 
-@command()
+@command(example="ordain explain E_CONTRACT_VACUOUS")
 @click.argument("words", metavar="CODE|WORD…", nargs=-1, required=True)
 def explain(session: Session, words: tuple[str, ...]) -> int:
-    """Explain a problem code, or a word that Ordain uses in its own way.
-
-    Example: ordain explain E_CONTRACT_VACUOUS
-    """
+    """Explain a problem code, or a word that Ordain uses in its own way."""
     asked = " ".join(words)
     pages, code = problem_pages(), asked.upper()
     page = pages.get(code)
@@ -166,14 +157,11 @@ def explain(session: Session, words: tuple[str, ...]) -> int:
     return session.show(picked(PageResult, page, code=code), lines)
 
 
-@command()
+@command(example="ordain skill -o .claude/skills/ordain/SKILL.md")
 @click.option("-o", "output", metavar="FILE", help="Write it to this file, new or an older skill of ours.")
 def skill(session: Session, output: str | None) -> int:
     """Print what models that work with Ordain should know: when to plan, how to write plans and contracts, what
-    refusals mean. With -o it becomes a skill that an agent loads by itself.
-
-    Example: ordain skill -o .claude/skills/ordain/SKILL.md
-    """
+    refusals mean. With -o it becomes a skill that an agent loads by itself."""
     text = skill_text()
     if output is not None:
         make_parents(output)
@@ -188,16 +176,13 @@ def skill(session: Session, output: str | None) -> int:
 NEWEST = 20
 
 
-@command()
+@command(example='ordain topic fix-auth -m "The client already waits 60 s."')
 @click.argument("name", required=False)
 @click.option("-m", "--message", "text", callback=in_utf8, metavar="TEXT", help="Leave this message; - reads it.")
 @click.option("-n", "--newest", default=NEWEST, show_default=True, type=click.IntRange(1, 10_000), help="How many.")
 def topic(session: Session, name: str | None, text: str | None, newest: int) -> int:
     """List the topics, read one, or leave a message in one for the agents that read it (`reads: topic:NAME`). Messages
-    are recorded without secrets and permit nothing, so robots and steps may leave them too.
-
-    Example: ordain topic fix-auth -m "The client already waits 60 s."
-    """
+    are recorded without secrets and permit nothing, so robots and steps may leave them too."""
     if name is None:
         if text is not None:
             raise click.UsageError("A message is left in a topic: name it.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import inspect
 import json
 import os
 import pwd
@@ -259,11 +260,14 @@ def _the_one(verb: str, named: Sequence[tuple[str, str]]) -> str:
     raise refuse("E_PLAN_AMBIGUOUS", detail, *commands, *more)
 
 
-def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
-    """A click command whose body gets a Session and returns an exit status; refusals and bugs are handled here."""
+def command(example: str | None = None, **settings: Any) -> Callable[[Callable[..., int]], click.Command]:
+    """A click command whose body gets a Session and returns an exit status; refusals and bugs are handled here. Its
+    help ends with the `example`."""
 
     def wrap(body: Callable[..., int]) -> click.Command:
         name: str = settings.get("name", body.__name__)
+        if example is not None:
+            settings["help"] = f"{inspect.cleandoc(body.__doc__ or '')}\n\nExample: {example}"
 
         @functools.wraps(body)
         def whole(*args: Any, as_json: bool, output_format: str | None, **options: Any) -> None:
