@@ -262,7 +262,7 @@ _HOMES: dict[str, str] = {
     "ordain.interfaces.view.picture": "picture_lines picture_result",
     "ordain.interfaces.view.preview": "review_lines",
     "ordain.interfaces.view.problem": "data_text glossary glossary_entry plain_text problem_pages",
-    "ordain.interfaces.view.risk": "risk_lines",
+    "ordain.interfaces.view.review": "risk_lines",
     "ordain.interfaces.view.lint": "lint_lines problem_lines",
     "ordain.interfaces.view.run": "inbox_lines instant run_lines status_lines",
     "ordain.interfaces.view.style": "Style",

@@ -13,7 +13,7 @@ from ordain.interfaces.cli.execution import approve_and_start
 from ordain.interfaces.cli.main import Commands
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, in_utf8
 from ordain.interfaces.view.audit import ApproversResult, approver_line, enrolled
-from ordain.interfaces.view.result import RevokedResult
+from ordain.interfaces.view.report import RevokedResult
 from ordain.interfaces.view.run import instant
 from ordain.ports.machine import Credential
 

@@ -35,7 +35,7 @@ from ordain.interfaces.cli.configuration import (
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook, denied_reason
 from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
-from ordain.interfaces.view.result import HookResult
+from ordain.interfaces.view.report import HookResult
 
 SERVER = "ordain"
 Place = Literal["user", "project", "managed"]

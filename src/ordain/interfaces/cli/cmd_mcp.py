@@ -33,7 +33,7 @@ from ordain.interfaces.gateway.stdio import answer_refused, serve_gateway
 from ordain.interfaces.http.entrance import address, hosts, listen
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.robot.envelope import extra_missing
-from ordain.interfaces.view.result import ClientsResult
+from ordain.interfaces.view.report import ClientsResult
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.text import visible
 

@@ -22,7 +22,7 @@ from ordain.interfaces.view.next_command import after_item, after_line, from_any
 from ordain.interfaces.view.preview import prepared_lines
 from ordain.interfaces.view.question import context_lines, seen_lines
 from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
-from ordain.interfaces.view.risk import risk_lines
+from ordain.interfaces.view.review import risk_lines
 from ordain.interfaces.view.run import awaited_lines, inbox_lines, list_lines, note_lines, run_lines
 from ordain.records.records import names_run
 

@@ -12,7 +12,7 @@ from ordain.interfaces.cli.main import LazyGroup
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, interruption, tell_bug
 from ordain.interfaces.cli.signals import INTERRUPTED, while_somebody_reads
 from ordain.interfaces.robot.schema import RESULTS, schema_name
-from ordain.interfaces.view.result import Verb, VerbsResult
+from ordain.interfaces.view.report import Verb, VerbsResult
 
 _WORKSPACE = ("-C", "--workspace")
 

@@ -26,7 +26,7 @@ from ordain.interfaces.robot.schema import (
     tidy,
 )
 from ordain.interfaces.view.problem import data_text
-from ordain.interfaces.view.result import CompletionResult, SchemaNames
+from ordain.interfaces.view.report import CompletionResult, SchemaNames
 
 
 @command(example="ordain schema audit verify")

@@ -28,7 +28,7 @@ from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new,
 from ordain.interfaces.cli.session import Session, command, in_utf8
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.problem import PageResult, glossary_entry, glossary_words, plain_text, problem_pages
-from ordain.interfaces.view.result import (
+from ordain.interfaces.view.report import (
     ConfigResult,
     InitResult,
     PostedResult,

@@ -22,7 +22,7 @@ from ordain.interfaces.cli.decision import credential, signer_named
 from ordain.interfaces.cli.output_file import make_parents, write_whole
 from ordain.interfaces.cli.session import FINE, REFUSED, Session
 from ordain.interfaces.view.problem import data_text
-from ordain.interfaces.view.result import InstallResult, SettingsFile
+from ordain.interfaces.view.report import InstallResult, SettingsFile
 from ordain.interfaces.view.text import visible
 
 

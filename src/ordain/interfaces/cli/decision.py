@@ -16,7 +16,7 @@ from ordain.core.text.problem import Refused, refuse
 from ordain.interfaces.cli.session import Session
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import answer_lines, choice_lines, context_lines, wanted_words
-from ordain.interfaces.view.risk import risk_names
+from ordain.interfaces.view.review import risk_names
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible
 from ordain.ports.machine import Credential

@@ -24,7 +24,7 @@ from ordain.core.report.transcript import Transcript
 from ordain.core.run.event import WIRE_NAMES, Event
 from ordain.core.run.wait import SignalReport
 from ordain.interfaces.robot.envelope import ENVELOPE_VERSION, Envelope
-from ordain.interfaces.view import audit, diff, lint, picture, planned, problem, report, result, tool
+from ordain.interfaces.view import audit, diff, lint, picture, planned, problem, report, tool
 
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (report.RunResult, report.PreparedResult),
@@ -59,7 +59,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "diff": (diff.ComparisonResult,),
     "simulate": (Simulation,),
     "fmt": (report.FormResult,),
-    "schema": (dict[str, Any], result.SchemaNames),
+    "schema": (dict[str, Any], report.SchemaNames),
     "watch": (report.RunResult,),
     "stop": (StopReport,),
     "pause": (RunReport,),
@@ -67,13 +67,13 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "rerun": (report.RunResult, report.PreparedResult),
     "stats": (Statistics,),
     "log": (report.LogResult,),
-    "init": (result.InitResult,),
-    "config": (result.ConfigResult,),
+    "init": (report.InitResult,),
+    "config": (report.ConfigResult,),
     "tools": (tool.ToolsResult,),
     "agents": (tool.AgentsResult,),
-    "topic": (result.TopicsResult, result.TopicResult, result.PostedResult),
+    "topic": (report.TopicsResult, report.TopicResult, report.PostedResult),
     "trust": (),
-    "revoke": (result.RevokedResult,),
+    "revoke": (report.RevokedResult,),
     "approver enroll": (),
     "approver list": (audit.ApproversResult,),
     "approver revoke": (),
@@ -83,15 +83,15 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "audit restore": (),
     "audit rebuild": (audit.RebuiltResult,),
     "explain": (problem.PageResult, problem.WordResult),
-    "completion": (result.CompletionResult,),
-    "mcp token": (result.ClientsResult,),
+    "completion": (report.CompletionResult,),
+    "mcp token": (report.ClientsResult,),
     "guard report": (WatchReport,),
     "guard check": (CheckedCommands,),
-    "guard hook": (result.HookResult,),
-    "guard init": (result.InstallResult,),
-    "guard install": (result.InstallResult,),
-    "skill": (result.SkillResult,),
-    "robot": (result.VerbsResult, result.Verb),
+    "guard hook": (report.HookResult,),
+    "guard init": (report.InstallResult,),
+    "guard install": (report.InstallResult,),
+    "skill": (report.SkillResult,),
+    "robot": (report.VerbsResult, report.Verb),
 }
 """The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""
 

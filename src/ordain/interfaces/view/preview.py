@@ -31,8 +31,16 @@ from ordain.core.text.confusable import ascii_hosts
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.diff import since_lines
 from ordain.interfaces.view.lint import problem_lines
-from ordain.interfaces.view.review import folded, known_lines, origin_words, successor_lines, version_lines
-from ordain.interfaces.view.risk import ROW, count_line, risk_lines
+from ordain.interfaces.view.review import (
+    ROW,
+    count_line,
+    folded,
+    known_lines,
+    origin_words,
+    risk_lines,
+    successor_lines,
+    version_lines,
+)
 from ordain.interfaces.view.run import instant, who
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import cells, condition_words, label_rows, repeat_words, visible

@@ -1,9 +1,9 @@
-"""What the verbs about plans and runs answer, as robots get it: the values that verbs return, with a few words more."""
+"""What the verbs answer, as robots get it: the values that verbs return, with a few words more."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -22,14 +22,14 @@ from ordain.core.report.report import (
     StepReport,
 )
 from ordain.core.run.event import Recorded, to_wire
+from ordain.core.run.topic import Message, TopicLine
 from ordain.core.run.wait import SignalAwaited
 from ordain.core.text.problem import Place, Problem
 from ordain.interfaces.view.picked import picked
+from ordain.ports.machine import Client
 
 EVENT = "Event"
 """The name of the definition of an event in every schema that has events in it."""
-_WORDS = {"completed": "success"}
-"""Where a robot gets another word for how a run stands: the first seed's."""
 
 
 class IdentifiedPlan(Plan, frozen=True, kw_only=True):
@@ -111,11 +111,8 @@ class RunResult(RunReport, frozen=True, kw_only=True):
     """A run as it stands now that the command is over. `status` is `success` where it completed."""
 
     execution_id: RunId
-    """The same as `run_id`."""
     error_code: str | None
-    """Of the first step that did not get through."""
     remediation: str | None
-    """The command that helps."""
 
 
 def run_words(report: RunReport, commands: Sequence[str]) -> dict[str, Any]:
@@ -123,7 +120,7 @@ def run_words(report: RunReport, commands: Sequence[str]) -> dict[str, Any]:
     failed = failed_step(report) if report.status != "completed" else None
     return {
         "execution_id": report.run_id,
-        "status": _WORDS.get(report.status, report.status),
+        "status": "success" if report.status == "completed" else report.status,  # the first seed's word
         "error_code": failed.error if failed is not None else None,
         "remediation": commands[0] if commands else None,
     }
@@ -211,3 +208,118 @@ class LogResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def log_result(events: Sequence[Recorded]) -> LogResult:
     return LogResult(events=tuple(map(to_wire, events)))
+
+
+class InitResult(msgspec.Struct, frozen=True, kw_only=True):
+    written: str
+
+
+class CompletionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shell reads so that it completes the words of our commands."""
+
+    shell: str
+    script: str
+
+
+class SettingValue(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
+    """A setting in force, and where it came from."""
+
+    value: Any
+    source: str
+
+
+class ConfigResult(msgspec.Struct, frozen=True, kw_only=True):
+    digest: str
+    """What approvals are bound to."""
+    settings: Mapping[str, SettingValue]
+
+
+class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Every topic of the workspace, oldest first."""
+
+    topics: tuple[TopicLine, ...]
+
+
+class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest messages of a topic, in order, and how many there are in all."""
+
+    topic: str
+    count: int
+    messages: tuple[Message, ...]
+
+
+class PostedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was left in a topic, as it was recorded, and how many there are now."""
+
+    topic: str
+    count: int
+    posted: Message
+
+
+class SchemaNames(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is a schema of."""
+
+    schemas: tuple[str, ...]
+
+
+class SkillResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What models that work with Ordain should know."""
+
+    text: str
+    version: str
+    written: str | None
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """One verb."""
+
+    name: str
+    line: str
+    usage: str
+    person: bool
+    """Whether only a person at a terminal can do it; a robot gets the command to hand to one."""
+    schema: str
+    """What `ordain schema` knows its answer as."""
+    help: str | msgspec.UnsetType = msgspec.UNSET
+    """Only where one verb is asked about."""
+
+
+class VerbsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Every verb there is."""
+
+    verbs: tuple[Verb, ...]
+
+
+class RevokedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The approvals that ended."""
+
+    revoked: tuple[str, ...]
+
+
+class ClientsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The clients that have a token of the MCP server."""
+
+    clients: tuple[Client, ...]
+
+
+class HookResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hook of a host is answered."""
+
+    decision: Literal["none", "deny"]
+    """Nothing, and the host's own rules decide; or no."""
+    reason: str
+
+
+class SettingsFile(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    text: str | None
+    """Null where it would be deleted."""
+
+
+class InstallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be written into settings; nothing was."""
+
+    files: tuple[SettingsFile, ...]
+    notes: tuple[str, ...]
+    command: str | None
+    """What the host has to be told by its own command, if anything."""
