@@ -121,19 +121,13 @@ def told_as_json(error: BaseException) -> int:
     session = Session(None, as_json=True)
     with while_somebody_reads():
         if isinstance(error, click.ClickException):
-            session.refused([_misused(error)])
+            context = error.ctx if isinstance(error, click.UsageError) else None
+            hints = (f"Usage: {_usage(context)}",) if context is not None else ()
+            command_line = f"{context.command_path} --help" if context is not None else None
+            detail = error.format_message()
+            session.refused([Problem(code="E_USAGE", detail=detail, hints=hints, command=command_line)])
             return REFUSED
         if isinstance(error, click.Abort | KeyboardInterrupt):
             session.refused([interruption(None)])
             return INTERRUPTED
         return tell_bug(session, error)
-
-
-def _misused(error: click.ClickException) -> Problem:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return Problem(
-        code="E_USAGE",
-        detail=error.format_message(),
-        hints=(f"Usage: {_usage(context)}",) if context is not None else (),
-        command=f"{context.command_path} --help" if context is not None else None,
-    )

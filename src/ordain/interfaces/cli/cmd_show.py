@@ -104,7 +104,11 @@ def show(
     if told is not None:
         return _show_prompt(session, what, params, told, attempt)
     if said is not None:
-        return _show_transcript(session, what, said, attempt)
+        found = session.app.runs.transcript(what, said, attempt)
+        words = (
+            f"What was said with {found.model} at {found.address} in attempt {found.attempt}; none of it is evidence:"
+        )
+        return _show_text(session, found, [words], transcript_text(found))
     if is_item:
         asked = session.app.answers.asked(what)
         lines = question_lines(asked.question, session.app.workspace.now(), session.style)
@@ -134,12 +138,6 @@ def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], ste
         words = f"What {found.agent or 'nobody yet'} would be told now; what is read may be other by then:"
     missing = [f"Not there, so that no agent would be started: {one}." for one in found.missing]
     return _show_text(session, found, [words, *missing], found.prompt, notices)
-
-
-def _show_transcript(session: Session, run: str, step: str, attempt: int | None) -> int:
-    found = session.app.runs.transcript(run, step, attempt)
-    words = f"What was said with {found.model} at {found.address} in attempt {found.attempt}; none of it is evidence:"
-    return _show_text(session, found, [words], transcript_text(found))
 
 
 def _show_text(

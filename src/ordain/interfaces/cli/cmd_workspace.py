@@ -186,7 +186,12 @@ def topic(session: Session, name: str | None, text: str | None, newest: int) -> 
     if name is None:
         if text is not None:
             raise click.UsageError("A message is left in a topic: name it.")
-        return _list_topics(session)
+        topics = session.app.topics.all()
+        width = max((len(one.topic) for one in topics), default=0)
+        lines = [f"{visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}" for one in topics]
+        nothing = ["There are no topics. The first message makes one: ordain topic NAME -m TEXT"]
+        following = [f"ordain topic {shlex.quote(one.topic)}" for one in topics]
+        return session.show(TopicsResult(topics=topics), lines or nothing, next_=following)
     if text is not None:
         return _post(session, name, _read_message() if text == "-" else text)
     line, found = session.app.topics.read(name, newest)
@@ -195,15 +200,6 @@ def topic(session: Session, name: str | None, text: str | None, newest: int) -> 
         lines.append(session.style.dim(f"{message.number}  {_said(message)}"))
         lines += [f"    {visible(row)}" for row in message.text.splitlines()]
     return session.show(TopicResult(topic=line.topic, count=line.count, messages=found), lines)
-
-
-def _list_topics(session: Session) -> int:
-    topics = session.app.topics.all()
-    width = max((len(one.topic) for one in topics), default=0)
-    lines = [f"{visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}" for one in topics]
-    nothing = ["There are no topics. The first message makes one: ordain topic NAME -m TEXT"]
-    following = [f"ordain topic {shlex.quote(one.topic)}" for one in topics]
-    return session.show(TopicsResult(topics=topics), lines or nothing, next_=following)
 
 
 def _post(session: Session, name: str, text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
 from ordain.core.guard.call import Mode
@@ -57,7 +57,12 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     yield from _seen_lines("Commands that need a plan, by program", map(_program, report.programs), style, width)
     yield from _seen_lines("By agent", map(_agent, report.agents), style, width)
     yield from _suggestion_lines(report, style, width)
-    yield from _unsuggested_lines(report.unsuggested, style, width)
+
+    def unsuggested(one: Unsuggested) -> Iterator[str]:
+        yield "  " + fitted(f"{visible(one.tool)}: {_counted(one.calls, 'call')}", width - 2)
+        yield from map(style.dim, _wrapped(visible(one.why), width, 4))
+
+    yield from listed("Nothing is suggested of", report.unsuggested, unsuggested, "guard report", style)
 
 
 def _incomplete(report: WatchReport, style: Style) -> Iterator[str]:
@@ -127,14 +132,6 @@ def _what(one: Suggestion) -> str:
     if one.kind == "path":
         return f"Open {visible(one.entry)} ({name})"
     return {"open": f"Open {name}", "rule": f"Open some calls of {name}", "effects": f"Say that {name} reads"}[one.kind]
-
-
-def _unsuggested_lines(tools: Sequence[Unsuggested], style: Style, width: int) -> Iterator[str]:
-    def lines(one: Unsuggested) -> Iterator[str]:
-        yield "  " + fitted(f"{visible(one.tool)}: {_counted(one.calls, 'call')}", width - 2)
-        yield from map(style.dim, _wrapped(visible(one.why), width, 4))
-
-    yield from listed("Nothing is suggested of", tools, lines, "guard report", style)
 
 
 def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:

@@ -72,7 +72,12 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield from _step_details(step, report, verbose=verbose)
     if steps:
         yield ""
-    yield f"  {_totals(report)}"
+    found = Counter(step.state for step in report.steps)
+    order = sorted(found, key=lambda state: (state is not StepState.PASSED, list(StepState).index(state)))
+    words = [f"{found[state]:,} {_word(state, report).replace('_', ' ')}" for state in order]
+    attempts = sum(step.attempts for step in report.steps if not step.unfolds)
+    words.append(f"{attempts:,} attempt{'s' * (attempts != 1)}")
+    yield f"  {', '.join(words)}, took {duration(report.took_ms)}"
     if quiet:
         yield f"  {len(report.steps) - len(steps):,} more, each by its name: ordain show {report.run_id}"
     for question in report.questions:
@@ -151,15 +156,6 @@ def _affected_lines(step: StepReport, *, verbose: bool) -> Iterator[str]:
         left = len(files) - len(shown) + (step.affected_more or 0)
         more = f" and {left:,} more" if left else ""
         yield f"         Files:    {visible(', '.join(shown)) or 'none changed'}{more}"
-
-
-def _totals(report: RunReport) -> str:
-    found = Counter(step.state for step in report.steps)
-    order = sorted(found, key=lambda state: (state is not StepState.PASSED, list(StepState).index(state)))
-    words = [f"{found[state]:,} {_word(state, report).replace('_', ' ')}" for state in order]
-    attempts = sum(step.attempts for step in report.steps if not step.unfolds)
-    words.append(f"{attempts:,} attempt{'s' * (attempts != 1)}")
-    return f"{', '.join(words)}, took {duration(report.took_ms)}"
 
 
 def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str]:
