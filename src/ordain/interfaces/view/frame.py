@@ -54,21 +54,27 @@ def frame(state: RunState, tails: Mapping[StepId, Sequence[str]], now: Instant, 
         *(step for step in state.waiting if asks(state, step)),
         *(step for step in state.doubtful if state.steps[step].settle is Settlement.PERSON),
     ]
-    others = _WaitingStep(state)
+    begun = [
+        *(step for step in state.waiting if not asks(state, step)),
+        *(step for step in state.doubtful if state.steps[step].settle is not Settlement.PERSON),
+    ]
+    pending = [step for step, record in state.steps.items() if record.state is StepState.PENDING]
+    others = len(begun) + len(pending)
     running = list(state.active)
     for_people = min(len(people), max(1, room // 3))
-    for_others = min(others.count, 1)
+    for_others = min(others, 1)
     for_running = min(len(running), max(0, room - for_people - for_others))
     spare = max(0, room - for_people - for_others - for_running)
     more_people = min(spare, len(people) - for_people)
     for_people, spare = for_people + more_people, spare - more_people
     for_tails = min(TAIL_LINES, spare // for_running) if for_running else 0
     spare -= sum(min(for_tails, len(tails.get(step, ()))) for step in running[:for_running])
-    for_others = min(others.count, for_others + spare, WAITING_LINES)
+    for_others = min(others, for_others + spare, WAITING_LINES)
+    soonest = [*begun, *_soonest(state, pending, for_others)][:for_others]
     body = [
         *_section(running, for_running, "run", lambda step: _running(state, step, tails, for_tails, now)),
         *_section(people, for_people, "wait for a person", lambda step: [_person(state, step)]),
-        *_section(others.first(for_others), for_others, "wait", lambda step: [_other(state, step, now)], others.count),
+        *_section(soonest, for_others, "wait", lambda step: [_other(state, step, now)], others),
     ]
     return [*lines, *(fitted(spans, columns) for spans in body[: max(0, room)])]
 
@@ -155,26 +161,15 @@ def _other(state: RunState, step: StepId, now: Instant) -> list[Span]:
     return [Span(f"{mark}{visible(step)}: {visible(why_waiting(state, step, now) or '')}", DIM)]
 
 
-class _WaitingStep:
-    """The steps that wait for something else than a person: those that could go on soonest first."""
-
-    def __init__(self, state: RunState) -> None:
-        self._state = state
-        self._begun = [
-            *(step for step in state.waiting if not asks(state, step)),
-            *(step for step in state.doubtful if state.steps[step].settle is not Settlement.PERSON),
-        ]
-        self._pending = [step for step, record in state.steps.items() if record.state is StepState.PENDING]
-        self.count = len(self._begun) + len(self._pending)
-
-    def first(self, most: int) -> list[StepId]:
-        state, free, blocked = self._state, list[StepId](), list[StepId]()
-        for step in self._pending:
-            if len(free) >= most:
-                break
-            (blocked if state.is_blocked(step) else free).append(step)
-        free.sort(key=lambda step: state.steps[step].not_before is None)
-        return [*self._begun, *free, *blocked][:most]
+def _soonest(state: RunState, pending: Sequence[StepId], most: int) -> list[StepId]:
+    """Steps that have not begun, those that could soonest first."""
+    free, blocked = list[StepId](), list[StepId]()
+    for step in pending:
+        if len(free) >= most:
+            break
+        (blocked if state.is_blocked(step) else free).append(step)
+    free.sort(key=lambda step: state.steps[step].not_before is None)
+    return [*free, *blocked]
 
 
 def _section(
