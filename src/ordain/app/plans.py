@@ -102,12 +102,7 @@ class PlanVerbs(PlanQueries):
     # --- Proposing -------------------------------------------------------------------------------------------------
 
     async def prepare(
-        self,
-        data: bytes,
-        file: str | None,
-        by: Principal,
-        params: Params = (),
-        origin: PlanOrigin | None = None,
+        self, data: bytes, file: str | None, by: Principal, params: Params = (), origin: PlanOrigin | None = None
     ) -> Prepared:
         """Check a document and store its plan's bytes; what was stored is what can be approved and run.
 

@@ -64,12 +64,7 @@ class Reviews(DocumentLint):
         return self._review(plan, status="draft", document=file, notices=problems)
 
     def review(
-        self,
-        plan: Plan,
-        stream: str,
-        state: PlanState,
-        notices: Sequence[Problem] = (),
-        run: RunReport | None = None,
+        self, plan: Plan, stream: str, state: PlanState, notices: Sequence[Problem] = (), run: RunReport | None = None
     ) -> Review:
         """A stored plan as an approver must see it."""
         now, identity = self._here.now(), plan_id(plan)

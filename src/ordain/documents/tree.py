@@ -103,13 +103,7 @@ def read_tree(read: ReadValue, notation: Notation, includes: Includes | None = N
 
 
 def action_of_tree(
-    value: Any,
-    *,
-    locate: Locate,
-    problems: ProblemList,
-    path: Path = (),
-    step: str = "",
-    beside: Beside | None = None,
+    value: Any, *, locate: Locate, problems: ProblemList, path: Path = (), step: str = "", beside: Beside | None = None
 ) -> Action | None:
     """The action that a tree describes, or None and all that is wrong with it.
 

@@ -83,11 +83,7 @@ def read_markdown(text: str, includes: Includes | None = None) -> Document:
 
 
 def read_parts(
-    lines: Sequence[str],
-    front: FrontMatter,
-    outline: Outline,
-    problems: ProblemList,
-    includes: Includes | None = None,
+    lines: Sequence[str], front: FrontMatter, outline: Outline, problems: ProblemList, includes: Includes | None = None
 ) -> Document:
     """The document of these lines, whose parts are known already, with the problems met on the way."""
     return _Reader(lines, front, outline, problems, includes).read()
