@@ -85,9 +85,8 @@ class Answers:
         return tuple(one for run_id in runs for one in self._report(run_id).questions)
 
     def item_meant(self, what: str | None, word: str = "") -> str:
-        """The full name of the open question that a person means: by the run and the step, by the step alone, or by
-        nothing where only one is open. Raises Refused with the commands to paste where it could be several. `word` is
-        the answer they gave."""
+        """The full name of the open question that a person means by the run and the step, the step alone, or nothing
+        where only one is open; raises Refused with the commands to paste. `word` is the answer they gave."""
         name = what or ""
         if names_run(name.partition("/")[0]):
             step = name.partition("/")[2]

@@ -51,11 +51,9 @@ class Approvals:
     async def approve(
         self, ref: str, by: Principal, shown: Review | None = None, credential: Credential | None = None
     ) -> Approved:
-        """Record a person's permission for one run of exactly this plan, here and as things stand.
-
-        `shown` is what the person saw: when that is no longer how things stand, nothing is recorded. With a credential
-        the approval is signed.
-        """
+        """Record a person's permission for one run of exactly this plan, here and as things stand. `shown` is what the
+        person saw: when that is no longer how things stand, nothing is recorded. With a credential the approval is
+        signed."""
         here, (stream, _) = self._here, self._records.current(ref)
         async with self._refusals.recording("approve", ref, by):
             self._plans.refuse_edited(ref, "approve")
@@ -186,9 +184,8 @@ class Approvals:
                 )
 
     def _tools_to_try(self, settings: Settings) -> Mapping[str, ToolDefinition]:
-        """The tools that a configuration's lists and rules are tried with. Of the servers that these name, only those
-        are asked that are in force as they stand there, whatever is said of their effects: nothing is started that
-        nobody trusted."""
+        """The tools that a configuration's lists and rules are tried with. Only servers that are in force as they stand
+        there are asked: nothing is started that nobody trusted."""
         tools = self._here.tools(settings)
         try:
             in_force = self._here.snapshot.settings
@@ -230,10 +227,8 @@ class Approvals:
     async def enroll(
         self, credential: Credential, by: Principal, vouching: Credential | None = None
     ) -> tuple[str, PublicKey]:
-        """Let a person's key count here, making it where it is not kept yet; returns its fingerprint and the key.
-
-        Once somebody is enrolled, an approver vouches for every further one.
-        """
+        """Let a person's key count here, making it where it is not kept yet; returns its fingerprint and the key. Once
+        somebody is enrolled, an approver vouches for every further one."""
         async with self._refusals.recording("enroll", credential.name, by):
             return await self._enroll(credential, by, vouching)
 

@@ -67,9 +67,7 @@ class Audits:
 
     def verify(self, keys: frozenset[str] = frozenset(), checkpoint: Tip | None = None) -> Audit:
         """Everything that does not fit in the ledger, and in the tables beside it; `core.audit` says what is meant.
-
-        Where nothing was ever recorded there is nothing wrong, unless somebody kept a checkpoint of it.
-        """
+        Where nothing was ever recorded there is nothing wrong, unless somebody kept a checkpoint of it."""
         here = self._here
         if not here.has_ledger():
             return audit((), verify=here.ports.keyring.verify, keys=keys, checkpoint=checkpoint)
@@ -107,11 +105,8 @@ class Audits:
 
     async def restore(self, source: Path, by: Principal) -> tuple[Tip, tuple[str, ...]]:
         """Make the ledger of a workspace that has none from a copy, in which every approval that is not used and every
-        run that is open have ended: the copy cannot know what became of them since.
-
-        What the copy added up to, and what ended. Whoever chooses the copy chooses who may approve and which settings
-        hold, so only a person may.
-        """
+        run that is open have ended: the copy cannot know what became of them since. What the copy added up to, and what
+        ended. Whoever chooses the copy chooses who may approve and which settings hold, so only a person may."""
         here = self._here
         here.refuse_pretended(by)
         persons_only("restore a ledger", by, f"ordain audit restore {shlex.quote(str(source))}")
@@ -240,11 +235,8 @@ def _miscounted(ledger: Ledger) -> Iterator[Finding]:
 
 
 def _stale(ledger: Ledger) -> tuple[Finding, ...]:
-    """What the tables beside the events say that the events do not.
-
-    The two are looked at one after the other, so where a run goes on meanwhile they are looked at again; where it never
-    pauses, nothing is said about the tables.
-    """
+    """What the tables beside the events say that the events do not. Where a run goes on meanwhile they are looked at
+    again; where it never pauses, nothing is said about them."""
     for _ in range(LOOKS_MAX):
         before = ledger.checkpoint()
         told = _differences(ledger)

@@ -112,11 +112,8 @@ class Gate:
         return self._signer(signer, "An approval", command)
 
     def check_answering(self, by: Principal, signer: str | None, command: str) -> Approver | None:
-        """Whose key signs an answer, if one does; raises Refused where this person's answer could not count.
-
-        Whoever prepared a plan may answer what its run asks, also where they may not approve it: somebody else has
-        permitted all that an answer can lead to, and who wrote the plan often knows best what happened.
-        """
+        """Whose key signs an answer, if one does; raises Refused where this person's answer could not count. Whoever
+        prepared a plan may answer what its run asks: somebody else has permitted all that an answer can lead to."""
         persons_only("answer this", by, command)
         settings = self._here.snapshot.settings
         if barred := _not_among(signer if signer is not None else by.name, settings, "answer"):
@@ -178,10 +175,8 @@ class Gate:
 
     async def refuse_unsigned_run(self, run: RunState, approval_id: str | None, given: Permission | None) -> None:
         """Raise Refused where a run that was begun may not go on: signatures are a must here, and nothing that was
-        signed permitted it, or answered what it asked. Whoever can write the ledger could have written it.
-
-        A run of which nothing was attempted yet must still be permitted as if it began now.
-        """
+        signed permitted it, or answered what it asked. Whoever can write the ledger could have written it. A run of
+        which nothing was attempted yet must still be permitted as if it began now."""
         here = self._here
         settings, workspace = here.snapshot.settings, here.snapshot.workspace
         of_budgets = any(account.decisions for account in run.accounts.values())

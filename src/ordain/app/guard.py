@@ -68,8 +68,7 @@ class GuardedCalls:
 
     def in_force(self) -> GuardInForce:
         """What is in force now; where the record cannot be read any more, what was. Raises Refused where nothing was
-        ever read: then nobody knows what is guarded. It is made anew only where anything changed that it is made of,
-        for agents call often."""
+        ever read: then nobody knows what is guarded. Made anew only where something changed: agents call often."""
         try:
             if not self._here.has_ledger():
                 self._here.ports.ledger.refuse_moved()  # else moving a directory would open what is guarded in it

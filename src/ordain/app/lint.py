@@ -51,10 +51,8 @@ class DocumentLint:
         return self.whole() if self._equipment.has_ledger() else self._equipment
 
     def report(self, data: bytes, file: str | None = None, params: Params = ()) -> LintReport:
-        """Everything wrong with a document, in its text and in these surroundings. Writes nothing.
-
-        A template is looked at as it is; with values for its parameters, the plan it becomes.
-        """
+        """Everything wrong with a document, in its text and in these surroundings. Writes nothing. A template is looked
+        at as it is; with values for its parameters, the plan it becomes."""
         document, problems = self.lint(data, file, params or None)
         if all(problem.severity is not Severity.ERROR for problem in problems):
             problems += self.denied(document, file)

@@ -104,11 +104,9 @@ class PlanVerbs(PlanQueries):
     async def prepare(
         self, data: bytes, file: str | None, by: Principal, params: Params = (), origin: PlanOrigin | None = None
     ) -> Prepared:
-        """Check a document and store its plan's bytes; what was stored is what can be approved and run.
-
-        The plan of a document that was prepared before, and not carried out yet, is a revision of that one. Values for
-        parameters, as they were typed, make a plan of its own; `origin` says how a plan of a planner came to be.
-        """
+        """Check a document and store its plan's bytes; what was stored is what can be approved and run. The plan of a
+        document that was prepared before, and not carried out yet, is a revision of that one. Values for parameters, as
+        they were typed, make a plan of its own; `origin` says how a plan of a planner came to be."""
         async with self._refusals.recording("prepare", file or "", by):
             document, problems = self.reviews.lint(data, file, params, storing=True)
             plan = plan_or_refuse(document, problems)

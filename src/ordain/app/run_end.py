@@ -56,10 +56,8 @@ class RunEnds:
         self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
     ) -> RunReport:
         """End a run as it stands, as `cancelled` or given up as `failed`: whatever is running is ended, and of steps
-        that were under way nobody says what they did. Anybody may: it permits nothing.
-
-        An executor at work is asked to; with `take_over`, one that does not answer is killed.
-        """
+        that were under way nobody says what they did. Anybody may: it permits nothing. An executor at work is asked to;
+        with `take_over`, one that does not answer is killed."""
         run_id = self._records.find_run(ref)
         state = self._refuse_ended(run_id)
         text = self._here.redactor(defaults=True).text(reason)

@@ -87,12 +87,10 @@ class RunVerbs(RunView):
         preparation: str | None = None,
     ) -> RunReport:
         """Start the approved run and carry it out until it ends or waits for a person. A preparation, by default the
-        newest, starts one run: where it has, that one is watched to its end instead and reported.
-
-        Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
-        consumes nothing and one approval starts one run. Where the workspace has no place for another run it is waited
-        for one and `waiting` is told; without it the run is refused.
-        """
+        newest, starts one run: where it has, that one is watched to its end instead and reported. Everything is checked
+        first; the approval is spent in the transaction that opens the run, so a refusal consumes nothing and one
+        approval starts one run. Where the workspace has no place for another run it is waited for one and `waiting` is
+        told; without it the run is refused."""
         async with self._refusals.asked_for("commit", ref, by):
             self._plans.refuse_edited(ref, "commit")
             if (earlier := self.begun(ref, preparation)) is not None:
@@ -389,11 +387,9 @@ class RunVerbs(RunView):
         take_over: bool = False,
         verify_only: bool = False,
     ) -> RunReport:
-        """Go on with a run that stopped: the one named, or the only one that has not ended.
-
-        An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is. With
-        `verify_only` no step begins: contracts that are due are run, and that is all.
-        """
+        """Go on with a run that stopped: the one named, or the only one that has not ended. An executor that gave no
+        sign of life for too long is ended first; with `take_over`, whichever there is. With `verify_only` no step
+        begins: contracts that are due are run, and that is all."""
         report = await self._resume(ref, observers, waiting, take_over=take_over, verify_only=verify_only)
         return report if verify_only else await self._gone_on(report, observers, waiting)
 

@@ -22,19 +22,16 @@ PROBLEMS_MAX = 200
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """One document as read.
-
-    `plan` is there unless a problem is an error; then `partial` is what could be read of it, with which nothing may be
-    done but to look for further problems. `places` says where each step starts, by step id, and where the
-    plan's title is, under the empty key; `fields` where the plan's own fields are. `notes` are the parts beside the
-    plan: heading and text of every other section, and under the empty heading the free paragraphs around the title.
-    `record` holds what the document says about the plan and its steps without being part of them, never hashed and
-    never believed: owner, status, foreign ids and the like, by step id, and under the empty key those of the plan;
+    """One document as read. `plan` is there unless a problem is an error; then `partial` is what could be read of it,
+    with which nothing may be done but to look for further problems. `places` says where each step starts, by step id,
+    and where the plan's title is, under the empty key; `fields` where the plan's own fields are. `notes` are the parts
+    beside the plan: heading and text of every other section, and under the empty heading the free paragraphs around the
+    title. `record` holds what the document says about the plan and its steps without being part of them, never hashed
+    and never believed: owner, status, foreign ids and the like, by step id, and under the empty key those of the plan;
     those of a plan nested in the step `a` stand under `a/` and its steps' under `a/b`. `inner` says in the same way
     where the steps of nested plans are, as far as is known; `included` is what was in the files that the document
     includes. `dialect` names the seed in whose form the document is written, where that is not the form of its
-    notation.
-    """
+    notation."""
 
     plan: Plan | None = None
     partial: Plan | None = None

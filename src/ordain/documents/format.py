@@ -144,12 +144,9 @@ _WRITERS = {"markdown": write_markdown, "yaml": write_yaml, "json": write_json}
 def formatted(
     data: bytes, document: Document, to: Notation | None = None, fetch: Fetch | None = None
 ) -> str | tuple[Problem, ...]:
-    """The text of a document in form, in its own notation or another; `document` is what was read from `data`.
-
-    In its own notation only lines that are not in form change; in another one, what it includes stands in it. Problems
-    are given where the plan can not be written in the notation wanted. What reads back as another plan than it was is a
-    bug of ours, and is never given out.
-    """
+    """The text of a document in form, in its own notation, where only lines that are not in form change, or in another
+    one, where what it includes stands in it; `document` is what was read from `data`. Problems are given where the plan
+    can not be written in that notation. What reads back as another plan than it was is never given out."""
     if document.plan is None:
         raise ValueError("a document that could not be read is never written")
     # What is in a dialect is in none of the notations; being told one, it is turned into it.

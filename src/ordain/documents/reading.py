@@ -42,11 +42,8 @@ def _read(data: bytes, includes: Includes) -> Document:
 
 
 def notation_of(text: str) -> Notation:
-    """The notation in which a document is written.
-
-    A YAML document starts, comments aside, with a key of a plan. One that starts with a comment looks like the title
-    of a Markdown document, and one that starts with `---` like front matter; those need `steps:` as well.
-    """
+    """The notation in which a document is written. A YAML document starts, comments aside, with a key of a plan; where
+    it starts with a comment or with `---`, as Markdown does too, it has `steps:` as well."""
     if _JSON.match(text):
         return "json"
     ignored = _IGNORED.match(text)

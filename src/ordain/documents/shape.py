@@ -54,11 +54,9 @@ def shape(
     walk: type[_TreeWalk] | None = None,
 ) -> Any | None:
     """The value of type `into` that a tree from a strict reader describes, or None and all that is wrong with it.
-
     `null` and empty lists and mappings read as absent for fields that may be absent, `needs` and `tools` excepted;
     inside free values such as `args` they stay. `path` is where the tree stands in what `locate` knows; a tree is
-    `sound` when its reader has seen that all numbers are exact and that it is no deeper than a value may be.
-    """
+    `sound` when its reader has seen that all numbers are exact and that it is no deeper than a value may be."""
     if sound or not _doubtful(value):
         try:
             return msgspec.convert(value, into)

@@ -105,11 +105,8 @@ def read_tree(read: ReadValue, notation: Notation, includes: Includes | None = N
 def action_of_tree(
     value: Any, *, locate: Locate, problems: ProblemList, path: Path = (), step: str = "", beside: Beside | None = None
 ) -> Action | None:
-    """The action that a tree describes, or None and all that is wrong with it.
-
-    A nested plan may be written as short as a whole document may; the tree is changed on the way. What there is to
-    say of it is added to `beside`, the document's, where `step` is the step whose action it is.
-    """
+    """The action that a tree describes, or None and all that is wrong with it. The tree is changed on the way; what
+    there is to say of a nested plan is added to `beside`, where `step` is the step whose action it is."""
     tree = _Tree(lambda inner: locate((*path, *inner)), problems, beside or Beside())
     tree.action(value, (), f"{step}/", 0)
     action: Action | None = tree.shaped(value, Action)
@@ -464,10 +461,8 @@ class _Tree:
 
 
 def _settled(step: dict[str, Any], index: int, ids: list[str], taken: Mapping[str, Path | int]) -> bool:
-    """Whether an ordinary step is written as the model has it, and nothing has to be settled about it.
-
-    Only for speed: it may always say no. The step's number is taken away, and the absent `needs` are filled in.
-    """
+    """Whether an ordinary step is written as the model has it. Only for speed: it may always say no. The step's number
+    is taken away, and the absent `needs` are filled in."""
     number = step.get("step_number")
     if type(number) is int and number == index + 1:
         del step["step_number"]

@@ -81,10 +81,8 @@ def slug(title: str, number: int) -> StepId:
 
 
 def distinct_slugs(titles: Sequence[str]) -> list[StepId]:
-    """The ids of steps that have nowhere to say one: slugs, and from the second of equal ones on `slug-2`, `slug-3` …
-
-    A number that would make the slug of another title is passed over.
-    """
+    """The ids of steps that have nowhere to say one: slugs, and from the second of equal ones on `slug-2`, `slug-3` … A
+    number that would make the slug of another title is passed over."""
     slugs = [slug(title, number) for number, title in enumerate(titles, 1)]
     taken = set(slugs)
     if len(taken) == len(slugs):

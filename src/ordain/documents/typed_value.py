@@ -23,11 +23,8 @@ class _NoValue(Exception):
 def read_values(
     params: Mapping[str, Parameter], given: Sequence[tuple[str, str]]
 ) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    """The values that these texts stand for.
-
-    A list is typed as JSON, or item by item by naming the parameter several times. A text that does not fit the type
-    stays one, and so does one for a name that is not known: whoever fills the template in refuses both.
-    """
+    """The values that these texts stand for. A list is typed as JSON, or item by item by naming the parameter several
+    times. What does not fit, or is not known, stays a text, which whoever fills the template in refuses."""
     texts: dict[str, list[str]] = {}
     for name, text in given:
         texts.setdefault(name, []).append(text)

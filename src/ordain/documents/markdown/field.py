@@ -24,11 +24,9 @@ from ordain.documents.yaml import read_yaml
 
 
 class Vocabulary:
-    """The field names that mean something in one place; an alias is another name of a field.
-
-    `heads` has what stands before `:**` on a line in the usual spellings, so that most lines need no second look.
-    `elsewhere` has names that mean something in another place only, and where that is.
-    """
+    """The field names that mean something in one place; an alias is another name of a field. `heads` has what stands
+    before `:**` on a line in the usual spellings; `elsewhere` has names that mean something in another place only, and
+    where that is."""
 
     def __init__(
         self,
@@ -56,10 +54,8 @@ _LOOKUPS_MAX = 500
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A field as written: its name in the format's spelling, what follows on its line, and the blocks below.
-
-    The name is empty for text that belongs to no field.
-    """
+    """A field as written: its name in the format's spelling, empty for text that belongs to no field, what follows on
+    its line, and the blocks below."""
 
     name: str
     line: int
@@ -334,11 +330,8 @@ def agent_value(field: Field, problems: ProblemList) -> str | None:
 
 
 def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> tuple[str, ...] | None:
-    """A list of texts: list items below the name, texts with commas between them beside it, also in brackets, or a
-    fence with a list.
-
-    Without `commas` what stands beside the name is one text. A line that is indented below an item goes on with it.
-    """
+    """A list of texts: list items below the name, which indented lines go on with, texts with commas between them
+    beside it, or a fence with a list. Without `commas` what stands beside the name is one text."""
     fence = only_fence(field, problems)
     if fence is not None:
         return _fenced_list(field, fence, problems)

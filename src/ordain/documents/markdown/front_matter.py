@@ -25,11 +25,8 @@ FOR_READERS = ("owner", "status", "tags", "metadata")
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the front matter says.
-
-    `values` are fields of the plan, `record` is what stands beside it and its steps, as in a document, `locate` tells
-    where a key stands, and `end` counts the lines that the front matter takes.
-    """
+    """What the front matter says: fields of the plan, and what stands beside it and its steps; `end` counts its
+    lines."""
 
     end: int = 0
     values: Mapping[str, Any] = {}

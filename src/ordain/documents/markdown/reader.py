@@ -224,11 +224,8 @@ class _Reader:
             self.problems.add("E_DOC_SYNTAX", detail, *hints, line=work.line)
 
     def _end_of_value(self, blocks: Sequence[Block], at: int, name: str, inline: str) -> int:
-        """Where a plan field's value ends.
-
-        Beside its name it is a paragraph; below its name it is a fence or a paragraph, and for `Task` and `Context`
-        all paragraphs up to the next field.
-        """
+        """Where a plan field's value ends: a paragraph, below its name also a fence, and there for `Task` and `Context`
+        all paragraphs up to the next field."""
         several = name in PLAN_PROSE and not inline
         while not inline and at < len(blocks) and blank(blocks[at]):
             at += 1
