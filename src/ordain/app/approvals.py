@@ -203,24 +203,21 @@ class Approvals:
     async def trust(self, shown: str, by: Principal, credential: Credential | None = None) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""
         async with self._refusals.recording("trust", shown, by):
-            await self._trust(shown, by, credential)
-
-    async def _trust(self, shown: str, by: Principal, credential: Credential | None) -> None:
-        here = self._here
-        persons_only("trust a configuration", by, "ordain trust")
-        text, digest = self.configuration()
-        if digest != shown:
-            raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
-        identity, state = await here.identity(), here.snapshot.workspace
-        signature = None
-        if state.approvers:
-            if credential is None:
-                detail = "Once an approver is enrolled, a configuration is trusted only with an enrolled key."
-                raise refuse("E_APPROVAL_SIGNATURE", detail, command="ordain trust")
-            here.enrolled(credential.name)
-            signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
-        event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
-        await here.record(state, event)
+            here = self._here
+            persons_only("trust a configuration", by, "ordain trust")
+            text, digest = self.configuration()
+            if digest != shown:
+                raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
+            identity, state = await here.identity(), here.snapshot.workspace
+            signature = None
+            if state.approvers:
+                if credential is None:
+                    detail = "Once an approver is enrolled, a configuration is trusted only with an enrolled key."
+                    raise refuse("E_APPROVAL_SIGNATURE", detail, command="ordain trust")
+                here.enrolled(credential.name)
+                signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
+            event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
+            await here.record(state, event)
 
     # --- Enrolling -------------------------------------------------------------------------------------------------
 
@@ -230,60 +227,54 @@ class Approvals:
         """Let a person's key count here, making it where it is not kept yet; returns its fingerprint and the key. Once
         somebody is enrolled, an approver vouches for every further one."""
         async with self._refusals.recording("enroll", credential.name, by):
-            return await self._enroll(credential, by, vouching)
-
-    async def _enroll(
-        self, credential: Credential, by: Principal, vouching: Credential | None
-    ) -> tuple[str, PublicKey]:
-        here = self._here
-        persons_only("enroll an approver", by, "ordain approver enroll")
-        identity, state = await here.identity(), here.snapshot.workspace
-        self.check_enrolling(credential.name)
-        if state.approvers and vouching is None:
-            detail = "Somebody is enrolled here already, so an enrolled approver must sign for the next."
-            raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver enroll {credential.name} --by NAME")
-        if vouching is not None:
-            here.enrolled(vouching.name, state)
-        key = here.ports.keyring.public_key(credential.name) or here.ports.keyring.create(credential)
-        proof = await here.sign(credential, proof_of(identity.id, credential.name, key), by)
-        signature = None
-        if vouching is not None:
-            state = here.snapshot.workspace
-            said = enrolment(identity.id, state.size + 1, credential.name, key)
-            signature = await here.sign(vouching, said, by)
-        event = ApproverEnrolled(name=credential.name, key=key, by=by, proof=proof, signature=signature)
-        await here.record(state, event)
-        return fingerprint(key), key
+            here = self._here
+            persons_only("enroll an approver", by, "ordain approver enroll")
+            identity, state = await here.identity(), here.snapshot.workspace
+            self.check_enrolling(credential.name)
+            if state.approvers and vouching is None:
+                detail = "Somebody is enrolled here already, so an enrolled approver must sign for the next."
+                raise refuse(
+                    "E_APPROVAL_SIGNATURE", detail, command=f"ordain approver enroll {credential.name} --by NAME"
+                )
+            if vouching is not None:
+                here.enrolled(vouching.name, state)
+            key = here.ports.keyring.public_key(credential.name) or here.ports.keyring.create(credential)
+            proof = await here.sign(credential, proof_of(identity.id, credential.name, key), by)
+            signature = None
+            if vouching is not None:
+                state = here.snapshot.workspace
+                said = enrolment(identity.id, state.size + 1, credential.name, key)
+                signature = await here.sign(vouching, said, by)
+            event = ApproverEnrolled(name=credential.name, key=key, by=by, proof=proof, signature=signature)
+            await here.record(state, event)
+            return fingerprint(key), key
 
     async def revoke_approver(
         self, name: str, by: Principal, reason: str = "", credential: Credential | None = None
     ) -> Approver:
         """Let a key count no longer; an enrolled approver, who may be its owner, signs that."""
         async with self._refusals.recording("revoke approver", name, by):
-            return await self._revoke_approver(name, by, reason, credential)
-
-    async def _revoke_approver(self, name: str, by: Principal, reason: str, credential: Credential | None) -> Approver:
-        here = self._here
-        persons_only("revoke an approver", by, f"ordain approver revoke {shlex.quote(name)}")
-        identity, state = await here.identity(), here.snapshot.workspace
-        found = next((approver for approver in state.active if approver.name == name), None)
-        if found is None:
-            raise refuse("E_APPROVER", f"{name} is not enrolled here.", command="ordain approver list")
-        if credential is None:
-            detail = "Only an enrolled approver can revoke a key."
-            raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver revoke {shlex.quote(name)}")
-        here.enrolled(credential.name, state)
-        if len(state.active) == 1:
-            detail = (
-                f"{name} is the last approver: without one nothing could be trusted, enrolled or signed here again."
-            )
-            command = f"ordain approver enroll NAME --by {name}"
-            raise refuse("E_APPROVER", detail, "Enroll another one first.", command=command)
-        key = fingerprint(found.key)
-        signature = await here.sign(credential, revocation(identity.id, state.size + 1, key), by)
-        text = here.redactor().text(reason)
-        await here.record(state, ApproverRevoked(key=key, by=by, reason=text, signature=signature))
-        return found
+            here = self._here
+            persons_only("revoke an approver", by, f"ordain approver revoke {shlex.quote(name)}")
+            identity, state = await here.identity(), here.snapshot.workspace
+            found = next((approver for approver in state.active if approver.name == name), None)
+            if found is None:
+                raise refuse("E_APPROVER", f"{name} is not enrolled here.", command="ordain approver list")
+            if credential is None:
+                detail = "Only an enrolled approver can revoke a key."
+                raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver revoke {shlex.quote(name)}")
+            here.enrolled(credential.name, state)
+            if len(state.active) == 1:
+                detail = (
+                    f"{name} is the last approver: without one nothing could be trusted, enrolled or signed here again."
+                )
+                command = f"ordain approver enroll NAME --by {name}"
+                raise refuse("E_APPROVER", detail, "Enroll another one first.", command=command)
+            key = fingerprint(found.key)
+            signature = await here.sign(credential, revocation(identity.id, state.size + 1, key), by)
+            text = here.redactor().text(reason)
+            await here.record(state, ApproverRevoked(key=key, by=by, reason=text, signature=signature))
+            return found
 
     def check_signer(self, name: str) -> None:
         """Raise Refused where no key of this name could sign, before anybody is asked for a passphrase."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from ordain.core.approval.approval import Approval
-from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.command import shared_variables
-from ordain.core.plan.expr import Expressions
 from ordain.core.plan.model import Plan, Step, contract_of, item_name
 from ordain.core.plan.refs import references
 from ordain.core.plan.value import StepId
-from ordain.core.policy.assignment import Assignment
-from ordain.core.policy.settings import Limits
-from ordain.core.report.simulation import Looked, Simulation, simulate
+from ordain.core.policy.settings import limits
+from ordain.core.report.simulation import Looked
 from ordain.core.run.step_event import Verdict
-from ordain.core.text.problem import Problem
 from ordain.engine.begin import Conditions
 from ordain.engine.verify import contract_command, judge
 from ordain.ports.process import Shell
@@ -26,47 +22,14 @@ LOOKED_MS = 3_000
 """How long a person waits for what is known beforehand."""
 
 
-async def foresee(
-    plan: Plan,
-    *,
-    shell: Shell | None,
-    fault: str,
-    denied: Callable[[Step], Problem | None],
-    mark: str,
-    limits: Limits,
-    usual: Mapping[str, Sequence[int]],
-    expressions: Callable[[], Expressions],
-    tasks: tuple[Assignment, ...],
-) -> Simulation:
-    """How a run of the plan would go. Contracts run in `shell`, a sandbox; where there is none, `fault` says why and
-    nothing runs. `denied` is what policy has against a step, and `usual` how long actions took before."""
-    looked = await look_at_contracts(
-        plan, shell=shell, fault=fault, denied=denied, mark=mark, limits=limits, expressions=expressions
-    )
-    return simulate(
-        plan,
-        plan_id(plan),
-        concurrency=plan.concurrency or limits.concurrency,
-        looked=looked,
-        usual=usual,
-        tasks=tasks,
-    )
-
-
 async def look_at_contracts(
-    plan: Plan,
-    *,
-    shell: Shell | None,
-    fault: str,
-    denied: Callable[[Step], Problem | None],
-    mark: str,
-    limits: Limits,
-    expressions: Callable[[], Expressions],
-    within_ms: int | None = None,
+    plan: Plan, here: Surroundings, shell: Shell | None, fault: str, within_ms: int | None = None
 ) -> Mapping[StepId, Looked]:
-    """What contracts say before their steps. `within_ms` is how long all of them may take; what has no answer by then
-    is not known yet."""
-    at_once = asyncio.Semaphore(limits.concurrency)
+    """What contracts say before their steps, in `shell`, a sandbox; where there is none, `fault` says why and nothing
+    runs. `within_ms` is how long all of them may take; what has no answer by then is not known yet."""
+    settings, mark, expressions = here.snapshot.settings, here.ports.ids.mint("SIM-"), here.ports.expressions
+    within = limits(settings)
+    at_once = asyncio.Semaphore(within.concurrency)
 
     async def look(step: Step) -> Looked:
         """What a contract says before its step. It never counts as evidence, and it says held or broken, no more: an
@@ -78,10 +41,10 @@ async def look_at_contracts(
             return Looked(detail=f"it asks about {', '.join(unknown)}, which is decided at run time")
         if shell is None:
             return Looked(detail=fault)
-        if denied(step) is not None:
+        if here.denied(step, settings) is not None:
             return Looked(detail="policy denies this step")
         async with at_once:
-            finished = await shell.run(contract_command(step, shell, limits, mark=f"{mark}/{step.id}"))
+            finished = await shell.run(contract_command(step, shell, within, mark=f"{mark}/{step.id}"))
         verdict, _ = judge(finished, contract, expressions)
         return Looked(detail="it gave no answer") if verdict is Verdict.INCONCLUSIVE else Looked(verdict=verdict)
 

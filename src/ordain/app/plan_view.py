@@ -23,7 +23,7 @@ from ordain.core.ledger.summary import PlanSummary
 from ordain.core.lineage.decision import answer_commands
 from ordain.core.lineage.lineage import PlanState, Stage
 from ordain.core.lineage.retention import RETENTION_STREAM
-from ordain.core.plan.canonical import short_id
+from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import PlanId, RunId
 from ordain.core.policy.assignment import assignments
@@ -33,7 +33,7 @@ from ordain.core.policy.tier import STRONGEST
 from ordain.core.report.brief import Arbitration, arbitration, plan_standing, run_standing
 from ordain.core.report.report import InboxItem, PlanLine, Review, RunReport, ToldPrompt
 from ordain.core.report.risk import PlanRisk
-from ordain.core.report.simulation import foreknown
+from ordain.core.report.simulation import Simulation, foreknown, simulate
 from ordain.core.run.event import Recorded
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Problem, Refused, refuse
@@ -42,7 +42,6 @@ from ordain.records.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from ordain.app.prompt import Prompts
-    from ordain.core.report.simulation import Simulation
     from ordain.ports.process import Shell
 
 
@@ -94,17 +93,7 @@ class PlanQueries:
         here, plan, foresight = self._here, review.plan, _foresight()
         if not by.person or here.is_pretended(by) or here.rule(plan, here.snapshot.settings).denied:
             return review
-        shell, fault = self._sandbox(by)
-        looked = await foresight.look_at_contracts(
-            plan,
-            shell=shell,
-            fault=fault,
-            denied=lambda step: here.denied(step, here.snapshot.settings),
-            mark=here.ports.ids.mint("SIM-"),
-            limits=limits(here.snapshot.settings),
-            expressions=here.ports.expressions,
-            within_ms=foresight.LOOKED_MS,
-        )
+        looked = await foresight.look_at_contracts(plan, here, *self._sandbox(by), within_ms=foresight.LOOKED_MS)
         kept = {one.step for one in review.successor.kept} if review.successor is not None else set()
         return replace(review, known=foreknown(plan, foresight.conditions_before(plan, None, here).fault, looked, kept))
 
@@ -123,18 +112,10 @@ class PlanQueries:
             here.refuse_pretended(by)
         usual = self._records.durations() if here.has_ledger() else {}
         settings = here.snapshot.settings
-        shell, fault = self._sandbox(by)
-        foreseen: Simulation = await _foresight().foresee(
-            plan,
-            shell=shell,
-            fault=fault,
-            denied=lambda step: here.denied(step, settings),
-            mark=here.ports.ids.mint("SIM-"),
-            limits=limits(settings),
-            usual=usual,
-            expressions=here.ports.expressions,
-            tasks=tuple(assignments(plan, settings, here.known_agents(settings), here.tools(settings, plan))),
-        )
+        looked = await _foresight().look_at_contracts(plan, here, *self._sandbox(by))
+        at_once = plan.concurrency or limits(settings).concurrency
+        tasks = tuple(assignments(plan, settings, here.known_agents(settings), here.tools(settings, plan)))
+        foreseen = simulate(plan, plan_id(plan), concurrency=at_once, looked=looked, usual=usual, tasks=tasks)
         return replace(foreseen, notices=(*notices, *here.rule(plan, settings).denied))
 
     def refuse_edited(self, ref: str, verb: str) -> None:

@@ -10,9 +10,8 @@ import msgspec
 
 from ordain.app.lint import DocumentLint, Params, placed, plan_or_refuse
 from ordain.app.succession import successor as reviewed_successor
-from ordain.core.approval.approval import Principal
 from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
-from ordain.core.lineage.lineage import PlanState, Rejection, Version
+from ordain.core.lineage.lineage import PlanState, Rejection
 from ordain.core.plan.canonical import plan_hash, plan_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.template import Filled
@@ -74,15 +73,15 @@ class Reviews(DocumentLint):
             lineage=stream,
             status=status,
             document=state.document,
-            proposer=state.proposer if identity == state.plan_id else None,
             notices=(*notices, *self._here.drift(state)),
-            run=run,
             rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
-            unused=len(state.permissions),
             successor=reviewed_successor(self._here, state, plan),
-            version=state.version(identity),
         )
-        return msgspec.structs.replace(review, origin=state.origin if identity == state.plan_id else None)
+        proposer, origin = (state.proposer, state.origin) if identity == state.plan_id else (None, None)
+        unused, version = len(state.permissions), state.version(identity)
+        return msgspec.structs.replace(
+            review, proposer=proposer, origin=origin, run=run, unused=unused, version=version
+        )
 
     def _review(
         self,
@@ -92,12 +91,8 @@ class Reviews(DocumentLint):
         document: str | None,
         notices: tuple[Problem, ...],
         lineage: str | None = None,
-        proposer: Principal | None = None,
-        run: RunReport | None = None,
         rejections: tuple[Rejection, ...] = (),
-        unused: int = 0,
         successor: Successor | None = None,
-        version: Version | None = None,
     ) -> Review:
         from ordain.core.report.risk_search import RiskSources, find_risks  # only where a plan is shown
 
@@ -147,18 +142,14 @@ class Reviews(DocumentLint):
                 settings, agents=here.covered_agents(plan, settings), tier=tier, among=here.among(plan, settings)
             ),
             document=document,
-            proposer=proposer,
             notices=notices,
-            run=run,
             rejections=rejections,
-            unused=unused,
             ledger_size=size,
             ledger_head=head.hex(),
             signature_required=settings.require_signature,
             since=since,
             since_rejected=since_rejected,
             successor=successor,
-            version=version,
             comments=tuple(_comments(here, plan, identity, lineage, rejections)) if lineage is not None else (),
         )
 

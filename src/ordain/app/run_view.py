@@ -90,10 +90,8 @@ class RunView:
     def _output(
         self, ref: str, step: str, *, exact: bool = False
     ) -> tuple[KeptOutput, Iterator[bytes], tuple[Hidden, ...]]:
-        run_id = self._records.find_run(ref)
-        state = self._records.run(run_id)[0]
-        self._refuse_unknown_step(state, step)
-        record = state.steps[StepId(step)]
+        state, _ = self._step_of(ref, step)
+        run_id, record = state.run_id, state.steps[StepId(step)]
         outcome, ledger = record.outcome, self._here.ledger
         seal = outcome.output_seal if outcome is not None else ""
         kept, parts = ledger.kept(seal), ledger.artifact(seal)
@@ -108,10 +106,13 @@ class RunView:
         found = KeptOutput(run_id=run_id, step=StepId(step), output_bytes=outcome.output_bytes, kept_bytes=size)
         return found, parts if parts is not None else iter((kept or b"",)), outcome.hidden or ()
 
-    def _refuse_unknown_step(self, state: RunState, step: str) -> None:
+    def _step_of(self, ref: str, step: str) -> tuple[RunState, PlanId]:
+        """A run and its plan; raises Refused where it has no such step."""
+        state, identity, _ = self._records.run(self._records.find_run(ref))
         if step not in state.steps:
             named = ", ".join(state.steps)
             raise refuse("E_STEP_UNKNOWN", f"{state.run_id} has no step `{step}`.", f"Its steps are: {named}.")
+        return state, identity
 
     def begun(self, ref: str, preparation: str | None = None) -> RunId | None:
         """The run that a preparation, by default the newest, has started."""
@@ -144,22 +145,16 @@ class RunView:
 
     def brief(self, ref: str, step: str) -> Brief:
         """What a planner needs to know to propose how a run goes on after one of its steps."""
-        run_id = self._records.find_run(ref)
-        state, identity, _ = self._records.run(run_id)
-        self._refuse_unknown_step(state, step)
-        return brief(state, identity, StepId(step), self.report(run_id))
+        state, identity = self._step_of(ref, step)
+        return brief(state, identity, StepId(step), self.report(state.run_id))
 
     def prompt_told(self, ref: str, step: str, attempt: int | None = None) -> ToldPrompt:
         """What the agent of a step of a run was told, in this attempt or in the last one."""
-        run_id = self._records.find_run(ref)
-        self._refuse_unknown_step(self._records.run(run_id)[0], step)
-        return self._plans.prompts.told(run_id, StepId(step), attempt)
+        return self._plans.prompts.told(self._step_of(ref, step)[0].run_id, StepId(step), attempt)
 
     def transcript(self, ref: str, step: str, attempt: int | None = None) -> Transcript:
         """What was said between Ordain and the model that performed a step, in this attempt or in the last one."""
-        run_id = self._records.find_run(ref)
-        self._refuse_unknown_step(self._records.run(run_id)[0], step)
-        return self._plans.prompts.transcript(run_id, StepId(step), attempt)
+        return self._plans.prompts.transcript(self._step_of(ref, step)[0].run_id, StepId(step), attempt)
 
     def ended_run(self) -> RunId:
         """The run that a person means to run again where they name none: the one plan whose newest run failed or was

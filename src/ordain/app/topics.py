@@ -68,27 +68,24 @@ class Topics:
     async def post(self, name: str, text: str, by: Principal) -> TopicLine:
         """Leave a message for the agents that read a topic. Anybody may: it permits nothing."""
         async with Refusals(self._here).recording("post", name, by):
-            return await self._post(name, text, by)
+            _refuse_name(name)
+            _refuse_text(text)
+            here, stream = self._here, stream_of_topic(name)
+            await here.identity()
+            event = TopicPosted(topic=name, by=by, text=here.sink().text(text))
 
-    async def _post(self, name: str, text: str, by: Principal) -> TopicLine:
-        _refuse_name(name)
-        _refuse_text(text)
-        here, stream = self._here, stream_of_topic(name)
-        await here.identity()
-        event = TopicPosted(topic=name, by=by, text=here.sink().text(text))
+            async def posted() -> TopicLine:
+                size, now = here.ledger.size(stream), here.now()
+                if not size and len(here.ledger.streams(stream_of_topic(""))) >= self._topics_max:
+                    detail = f"There are {self._topics_max:,} topics already, and no more are taken."
+                    raise refuse("E_TOPIC_FLOOD", detail, "Post to one of them.", command="ordain topic")
+                if flooded(here.records.topic(name, PER_HOUR), now):
+                    detail = f"{PER_HOUR} messages were posted to `{name}` within the last hour, and no more are taken."
+                    raise refuse("E_TOPIC_FLOOD", detail, "Put what is much into a file of the workspace, and name it.")
+                (recorded,) = await here.ledger.append(now, Append(stream=stream, expected=size, events=(event,)))
+                return TopicLine(topic=name, count=size + 1, newest=messages((recorded,))[0])
 
-        async def posted() -> TopicLine:
-            size, now = here.ledger.size(stream), here.now()
-            if not size and len(here.ledger.streams(stream_of_topic(""))) >= self._topics_max:
-                detail = f"There are {self._topics_max:,} topics already, and no more are taken."
-                raise refuse("E_TOPIC_FLOOD", detail, "Post to one of them.", command="ordain topic")
-            if flooded(here.records.topic(name, PER_HOUR), now):
-                detail = f"{PER_HOUR} messages were posted to `{name}` within the last hour, and no more are taken."
-                raise refuse("E_TOPIC_FLOOD", detail, "Put what is much into a file of the workspace, and name it.")
-            (recorded,) = await here.ledger.append(now, Append(stream=stream, expected=size, events=(event,)))
-            return TopicLine(topic=name, count=size + 1, newest=messages((recorded,))[0])
-
-        return await retried(posted)
+            return await retried(posted)
 
 
 def _refuse_name(name: str) -> None:
@@ -122,47 +119,43 @@ class Signals:
     async def give(self, key: str, by: Principal, value: Any = None) -> SignalReport:
         """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
         async with Refusals(self._here).recording("signal", key, by):
-            return await self._give(key, by, value)
+            fault = name_fault("signal", key)
+            if fault is not None:
+                raise refuse(*fault)
+            is_text = isinstance(value, str)
+            try:
+                data = b"" if value is None else (value if is_text else json.dumps(value, ensure_ascii=False)).encode()
+            except UnicodeEncodeError as error:
+                raise refuse("E_SIGNAL_VALUE", "The value holds what is not UTF-8.") from error
+            if len(data) > OUTPUT_BYTES_MAX:
+                detail = f"The value has {len(data):,} bytes, and {OUTPUT_BYTES_MAX:,} are allowed."
+                raise refuse("E_SIGNAL_VALUE", detail, "Put it into a file of the workspace, and give its name.")
+            here = self._here
+            await here.identity()
+            seen = here.sink().output(data)
+            event = SignalGiven(
+                key=key,
+                by=by,
+                shown=seen.tail,
+                value_bytes=seen.size,
+                value_seal=seen.seal,
+                value_json=not is_text,
+            )
+            stream, keeps = stream_of_signal(key), (data,) if data else ()
 
-    async def _give(self, key: str, by: Principal, value: Any) -> SignalReport:
-        """Record that a signal was given, with a value where there is one: a text, or anything that JSON can say."""
-        fault = name_fault("signal", key)
-        if fault is not None:
-            raise refuse(*fault)
-        is_text = isinstance(value, str)
-        try:
-            data = b"" if value is None else (value if is_text else json.dumps(value, ensure_ascii=False)).encode()
-        except UnicodeEncodeError as error:
-            raise refuse("E_SIGNAL_VALUE", "The value holds what is not UTF-8.") from error
-        if len(data) > OUTPUT_BYTES_MAX:
-            detail = f"The value has {len(data):,} bytes, and {OUTPUT_BYTES_MAX:,} are allowed."
-            raise refuse("E_SIGNAL_VALUE", detail, "Put it into a file of the workspace, and give its name.")
-        here = self._here
-        await here.identity()
-        seen = here.sink().output(data)
-        event = SignalGiven(
-            key=key,
-            by=by,
-            shown=seen.tail,
-            value_bytes=seen.size,
-            value_seal=seen.seal,
-            value_json=not is_text,
-        )
-        stream, keeps = stream_of_signal(key), (data,) if data else ()
+            async def recorded() -> int:
+                size = here.ledger.size(stream)
+                await here.ledger.append(here.now(), Append(stream=stream, expected=size, events=(event,), keeps=keeps))
+                return size + 1
 
-        async def recorded() -> int:
-            size = here.ledger.size(stream)
-            await here.ledger.append(here.now(), Append(stream=stream, expected=size, events=(event,), keeps=keeps))
-            return size + 1
-
-        count = await retried(recorded)
-        heard = tuple(
-            plan.state.open_run
-            for plan in here.ledger.plans(open_only=True)
-            if plan.state.open_run is not None and key in signals_of(here.records.run(plan.state.open_run)[0].plan)
-        )
-        awaited = tuple(one for one in self.awaited() if one.signal == key)
-        return SignalReport(key=key, count=count, heard_by=heard, awaited_by=awaited)
+            count = await retried(recorded)
+            heard = tuple(
+                plan.state.open_run
+                for plan in here.ledger.plans(open_only=True)
+                if plan.state.open_run is not None and key in signals_of(here.records.run(plan.state.open_run)[0].plan)
+            )
+            awaited = tuple(one for one in self.awaited() if one.signal == key)
+            return SignalReport(key=key, count=count, heard_by=heard, awaited_by=awaited)
 
     def awaited(self) -> tuple[SignalAwaited, ...]:
         """The steps of open runs that wait for a signal."""
