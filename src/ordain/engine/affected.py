@@ -1,9 +1,5 @@
-"""Which files a step has changed, as far as that can be seen: told to people and to later steps, and no evidence.
-
-What file tools touch is known by their operands. Of an agent that is a process, the workspace is looked at before and
-after, where that takes bounded time and nobody else was at work meanwhile; a person or another program can have changed
-something in that time too. Of everything else it is not known, and that is said.
-"""
+"""Which files a step has changed, as far as that can be seen: told to people and to later steps, and no evidence. File
+tools say it by their operands; around an agent that is a process alone at work, the workspace is looked at."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Asking an arbiter who performs a task: a model, or an agent, that chooses among those whom the approval covers.
-
-It is asked where neither the step nor a plan nor a rule names anybody, and decides nothing else: it gets no tools, its
-answer is the name of one of those it was offered or counts for nothing, and then the settings' own choice holds, with
-the reason. What it says of its choice is kept and shown.
-"""
+"""Asking an arbiter, a model or an agent, who performs a task that neither step, plan nor rule gives to anybody. It
+gets no tools; an answer that names none of those it was offered counts for nothing, and the settings' own choice
+holds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""One attempt of a step, and the looks at whether it is done: what was seen becomes a report for the journal.
-
-Protected files are kept before anything happens and compared after it. The contract is run before the effect where
-that settles doubt later or proves that it can be broken.
-"""
+"""One attempt of a step, and the looks at whether it is done: what was seen becomes a report for the journal. Protected
+files are kept before anything happens and compared after it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Whether a step whose turn has come begins: its condition, what must hold before it, a person's yes, its items.
-
-Everything is looked at in that order, right before the intent is recorded, and nothing is begun by looking: the answer
-is one event.
-"""
+"""Whether a step whose turn has come begins: its condition, what must hold before it, a person's yes, its items. All is
+looked at in that order, right before the intent is recorded, and nothing is begun by looking: the answer is one
+event."""
 
 from __future__ import annotations
 

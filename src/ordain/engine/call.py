@@ -1,8 +1,6 @@
 """What an agent calls through the door of its step: compared with the step and policy, recorded, performed, answered.
-
-That a call is made is durable before it is performed, for what was cut short by a crash is what a person most wants to
-know of. Calls are no evidence: the contract judges what is there in the end.
-"""
+That a call is made is durable before it is performed. Calls are no evidence: the contract judges what is there in the
+end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""A dialogue with a model that has tools: its turns, our answers, and limits that hold whatever it says.
-
-`perform` decides what may be, and does it. What a model asks for in one turn is performed in its order, one after the
-other. A turn that was cut off is never acted on: half an argument can still be well-formed.
-"""
+"""A dialogue with a model that has tools: its turns, our answers, and limits that hold whatever it says. Calls of one
+turn are performed in their order. A turn that was cut off is never acted on: half an argument can still be
+well-formed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Beside the loop: what is told of a run while it goes on, and its step log.
-
-Once a second it is looked what the attempts under way have written, and whatever was told is added to the run's log.
-Nothing here can disturb the run: it decides nothing, and what cannot be told or written is not.
-"""
+"""Beside the loop: what is told of a run while it goes on, and its step log. Nothing here can disturb the run: it
+decides nothing, and what cannot be told or written is not."""
 
 from __future__ import annotations
 

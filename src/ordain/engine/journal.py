@@ -1,9 +1,6 @@
-"""What one run records: the only way to write its events.
-
-An event is folded into the state and put into a batch. `flush` makes the batch durable in one append, together with the
-exact results that its events name, and tells observers. Tasks do not fold: they post a report, which becomes an event
-against the state as it is when the loop reads it.
-"""
+"""What one run records: the only way to write its events. An event is folded into the state and put into a batch, which
+`flush` makes durable in one append together with the exact results that it names. Tasks do not fold: they post a
+report, which becomes an event against the state as it is when the loop reads it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What a step reads, gathered for the prompt of its agent: files, topics, results of earlier steps.
-
-Everything is redacted before it is cut, so that no half of a secret is left at the edge; what is cut or left out says
-so in the prompt and in the record. What the plan names and is not there is told, all of it, and starts no agent.
-"""
+"""What a step reads, gathered for the prompt of its agent: files, topics, results of earlier steps. All is redacted
+before it is cut, and what is cut or left out says so. What the plan names and is not there is told, all of it, and
+starts no agent."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The results of steps, read where they are kept, for references and expressions of other steps.
-
-Results are exact: what a later step gets is what the earlier one gave, not what is shown of it. A step that a condition
-or a person left out gave nothing, and neither did one whose output is not kept whole.
-"""
+"""The results of steps, read where they are kept, for references and expressions of other steps. They are exact: what a
+step gave, not what is shown of it. One that was left out gave nothing, and neither did one whose output is not kept
+whole."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""Files that must stay as they are: what a plan protects is put back, and what commands read is compared.
-
-Protected files are kept before an effect, compared after it, and put back before anything goes on.
-
-What the plan protects is compared whenever any step comes to an end, and counts against every step that was at work;
-what a step itself protects is its own affair. A change is recorded first and put back then, so that after a crash in
-between it is found again. Nothing here judges: a step that was at work while files changed is failed by `core`.
-"""
+"""Files that must stay as they are: what a plan protects is put back, and what commands read is compared. Of protected
+files a change is recorded first and put back then, so that after a crash in between it is found again. Nothing here
+judges."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Performing a task by a model that is spoken to directly: a dialogue in which it has exactly the tools of its step.
-
-What it asks for is met by the same `Calls` that are behind an agent's door. Its key is read when the attempt begins,
-given to the client, and stands nowhere else.
-"""
+"""Performing a task by a model that is spoken to directly, in a dialogue with exactly the tools of its step. The same
+`Calls` meet what it asks for. Its key is read when the attempt begins, given to the client, and stands nowhere else."""
 
 from __future__ import annotations
 

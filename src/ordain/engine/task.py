@@ -1,8 +1,5 @@
 """Performing a task: a work item is made of it, claimed, and handed to a fresh agent; what was seen becomes an outcome.
-
-The prompt is redacted as a whole before anybody gets it, and kept beside the chain: what an agent was told can be read
-later. What it says is kept too, without the secrets in it, and believed by nobody.
-"""
+The prompt is redacted as a whole and kept beside the chain; so is what the agent says, which nobody believes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The harness: looks whether a step is done and returns what it saw. The only code that can say a step passed.
-
-A contract comes from the approved bytes and is judged by its exit status and, where the plan gives a pattern, its
-standard output; an expression is asked of what the harness saw. What an agent says about its work counts nowhere.
-"""
+"""The harness: looks whether a step is done and returns what it saw. The only code that can say a step passed: by the
+exit status and output of its contract, or an expression about what was seen. What an agent says of its work counts
+nowhere."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Steps that have come to something outside of their run: a lock of another run, a signal.
-
-Only what is durable is decided from, and what follows is recorded in one append with it. Whoever waits waits for a
-stream of the ledger to grow, so whatever happens while nobody looks is found when somebody does.
-"""
+"""Steps that have come to something outside of their run: a lock of another run, a signal. Only what is durable is
+decided from, and what follows is recorded in one append with it. A wait is for a stream of the ledger to grow."""
 
 from __future__ import annotations
 

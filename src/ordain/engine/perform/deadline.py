@@ -1,9 +1,5 @@
-"""Ends what takes too long, with one timer for all that is under way.
-
-A timer for each call of a tool costs as much as everything else that the loop does for one, and hardly any ever rings.
-So there is one, set for the earliest deadline that was known when it was set; when it rings it ends what is overdue and
-is set again for what is left. The invariant: while anything is under way, the timer rings no later than its deadline.
-"""
+"""Ends what takes too long, with one timer for all that is under way: one for each call of a tool costs as much as
+everything else that the loop does for it. The invariant: the timer rings no later than the earliest deadline."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Performing an effect: a command is run, a tool is called, and what was seen becomes an outcome.
-
-Nothing is decided here: a failure is an outcome. The exact result is held until the outcome is recorded, and kept in
-the same append.
-"""
+"""Performing an effect: a command is run, a tool is called, and what was seen becomes an outcome. A failure is an
+outcome too. The exact result is held until the outcome is recorded, and kept in the same append."""
 
 from __future__ import annotations
 

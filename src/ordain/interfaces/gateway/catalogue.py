@@ -1,9 +1,6 @@
-"""What the servers of a session list, as one list, and the names by which a client knows it.
-
-A name passes unchanged unless another server has it too, compared in the form to which hosts bring names: then it is
-`SERVER__name` for each of them. So is one that begins as another server's would then: it could be taken for that.
-Ours always keep theirs: refusals name them.
-"""
+"""What the servers of a session list, as one list. A name passes unchanged unless another server has it too, as hosts
+bring names, or it begins as another server's would then: it becomes `SERVER__name`. Ours keep theirs: refusals name
+them."""
 
 from __future__ import annotations
 

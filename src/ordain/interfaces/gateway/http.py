@@ -1,8 +1,6 @@
 """The gateway over streamable HTTP, for both eras of the protocol: any number of clients, each by a token of its own.
-
-A session that one token began is another's never, and there is no telling whether it is there. What is relayed is
-looked at no further than the protocol's own envelope: which message it is, and of which request.
-"""
+Nobody is told whether another token's session is there. Of what is relayed only the protocol's own envelope is looked
+at."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
 """Whom the messages of HTTP requests are relayed by, and which request each message for a client belongs to: a session
-of the protocol before 2026-07-28, or, since there are none, one line for each token.
-
-An exchange is one HTTP request and all that it is answered: one JSON document where the response is all there is, else
-a stream of events that ends with it.
-
-The invariants: what belongs to one request is told to that request and to no other, however requests come and go.
-Messages leave in the order in which they came, and none of them after the response.
-"""
+of the protocol before 2026-07-28, or one line for each token. What belongs to one request is told to no other; messages
+leave in the order in which they came, and none of them after the response."""
 
 from __future__ import annotations
 

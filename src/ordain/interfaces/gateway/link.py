@@ -1,9 +1,5 @@
-"""One server in one session of a client: its ids and tokens, what waits for its answers, and its death.
-
-A link makes an id of its own for every request, and that is also the token of its progress, so that whatever comes from
-the server names the request it belongs to. A server that dies answers nothing more: everything that waits is told, and
-the next request starts it again, with the greeting that the client gave.
-"""
+"""One server in one session of a client: its ids, what waits for its answers, and its death. Each request has an id of
+the link's own, which is also the token of its progress. A server that dies is started again by the next request."""
 
 from __future__ import annotations
 

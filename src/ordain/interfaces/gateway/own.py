@@ -1,8 +1,5 @@
-"""Ordain's own server as one of those behind the gateway: in this process, over streams in memory.
-
-The only module of the gateway that needs the SDK, which takes a while to load: `own_server` loads it beside whatever
-else goes on.
-"""
+"""Ordain's own server as one of those behind the gateway: in this process, over streams in memory. The only module of
+the gateway that needs the SDK, which takes a while to load."""
 
 from __future__ import annotations
 

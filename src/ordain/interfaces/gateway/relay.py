@@ -1,9 +1,6 @@
-"""One session of a client over any number of servers, and Ordain's own beside them.
-
-The invariant: what a client sends reaches exactly the server it is meant for, and what that says comes back under the
-client's own ids and tokens; nothing else of a message is changed. A call that is not open reaches nobody where rules
-are enforced.
-"""
+"""One session of a client over any number of servers, and Ordain's own beside them. The invariant: a message reaches
+exactly the server it is meant for, and what that says comes back under the client's own ids; nothing else of it is
+changed. A call that is not open reaches nobody where rules are enforced."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""A stream of changes that a client asked for (`subscriptions/listen`), as several servers serve it.
-
-Each is asked. When all have said what they will tell, or said no, or took too long, the client is told what that is
-together; then it is told everything that comes, until all have ended. What a server tells in between waits.
-"""
+"""A stream of changes that a client asked for (`subscriptions/listen`), as several servers serve it: it is told what
+they will tell together once all have said it or took too long, then everything that comes, until all have ended."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Messages of JSON-RPC as plain values, and what the protocol's two eras say in them.
-
-A line is read and written by one and the same reader: what is judged is what the server is sent, whatever else it could
-be taken for (a key that comes twice, for one).
-"""
+"""Messages of JSON-RPC as plain values, and what the protocol's two eras say in them. One reader reads and writes a
+line: what is judged is what the server is sent, whatever else it could be taken for (a key that comes twice, for
+one)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Claude Code asks before every call of a tool (its hook PreToolUse), and is answered here from the rules in force.
-
-What is open gets no answer at all: a yes of ours would stand above the permissions that its user has set. What is not
-is refused with the reason and the way to a plan, where the rules are enforced. Nothing that goes wrong here lets a call
-through: it is refused too, unless the rules are known to be only observed. Commands are judged by what they do.
-"""
+What is open gets no answer: a yes of ours would stand above its user's permissions. What is not is refused where the
+rules are enforced, and so is everything that goes wrong here, unless the rules are known to be only observed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The way in for the hook of an agent's host, which asks before every call of a tool: nothing of the command line is
-loaded, for that takes longer than the answer.
-
-Whatever happens, a call that was asked about is answered, or this ends with the status that refuses it.
-"""
+"""The way in for the hook of an agent's host: nothing of the command line is loaded, for that takes longer than the
+answer. Whatever happens, a call that was asked about is answered, or this ends with the status that refuses it."""
 
 from __future__ import annotations
 

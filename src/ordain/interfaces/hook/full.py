@@ -1,9 +1,6 @@
-"""What a hook needs more than the quick guard for: an App over the workspace, or the door of a step.
-
-Leaving the plan mode of a host is the largest part: what was planned there becomes a proposal of ours, with its
-contracts asked for. The host's own question to its user is not asked then, where the rules are enforced: what is
-approved is the plan, and what carries it out is Ordain.
-"""
+"""What a hook needs more than the quick guard for: an App over the workspace, or the door of a step. A plan with which
+the host would leave its plan mode becomes a proposal of ours; where rules are enforced, that is what a person
+approves."""
 
 from __future__ import annotations
 

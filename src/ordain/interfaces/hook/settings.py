@@ -1,8 +1,5 @@
-"""The settings of Claude Code with our hook in them, and without it again.
-
-Pure: from a text to a text. Only what is ours is written or taken away; everything else keeps its place and its value,
-and the text its form. What is not understood is refused and never rewritten.
-"""
+"""The settings of Claude Code with our hook in them, and without it again. Pure: from a text to a text. Only what is
+ours is written or taken away; what is not understood is refused and never rewritten."""
 
 from __future__ import annotations
 

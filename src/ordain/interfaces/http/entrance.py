@@ -1,10 +1,7 @@
-"""Where a server over HTTP is reached, and what every request passes before anything of the protocol is looked at: whom
-it is addressed to, whose page sent it, and whose token it bears. ASGI, and nothing of MCP or of what is slow to load.
-
-The invariants: nothing but this machine itself can reach the socket unless somebody said by which name others do.
-Without a token that counts at this moment nothing is reached, and nothing more is sent to one whose token was revoked,
-neither on a stream nor as an answer that took its time.
-"""
+"""Where a server over HTTP is reached, and what every request passes first: whom it is addressed to, whose page sent
+it, and whose token it bears. Nothing but this machine reaches the socket unless somebody said by which name others do,
+nothing is reached without a token that counts now, and nothing more is sent once it is revoked. ASGI, and nothing slow
+to load."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The arguments of tools: their schema for clients, and reading what a client sent.
-
-An argument that a tool does not know is refused, never ignored: nobody can believe that `approved: true` did something.
-"""
+"""The arguments of tools: their schema for clients, and reading what a client sent. One that a tool does not know is
+refused, never ignored: nobody can believe that `approved: true` did something."""
 
 from __future__ import annotations
 

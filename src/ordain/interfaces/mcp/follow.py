@@ -1,8 +1,5 @@
-"""Starting a run for a client and telling it how the run goes on. The run belongs to no connection.
-
-It is carried out by a process of its own. A client that waits is told progress; one that stops waiting, or whose
-request is cancelled, changes nothing about the run: ending it has a tool of its own.
-"""
+"""Starting a run for a client and telling it how the run goes on, also as a task of the protocol. The run belongs to no
+connection: a client that stops waiting changes nothing about it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The server over streamable HTTP, for both eras of the protocol: any number of clients, each by a token of its own.
-
-A client is called `mcp/NAME`, which no user of the machine is. A session that one token began is another's never: the
-SDK compares who begins it with who uses it, and answers as if it were not there.
-"""
+"""The server over streamable HTTP, for both eras of the protocol: any number of clients, each by a token of its own and
+called `mcp/NAME`. A session that one token began is another's never, as if it were not there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The prompts about plans: texts that a person picks in their client to set an agent to work.
-
-What others wrote (plans, feedback, outputs, tasks) stands in fences that it cannot close, without secrets and with
-nothing hidden in it. So nothing in it can be mistaken for our words.
-"""
+"""The prompts about plans: texts that a person picks in their client to set an agent to work. What others wrote stands
+in fences that it cannot close, without secrets and with nothing hidden in it: it cannot be mistaken for our words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""A proposal as agents send it, and the document it is: a text in any notation, or a title and steps.
-
-Pure. Every proposal is turned into the bytes of a document, so that there is one reader, one lint and one place where a
-plan comes from. What each field means is said in `data/mcp.toml`.
-"""
+"""A proposal as agents send it (a text in any notation, or a title and steps), and the document that it is: so there is
+one reader and one lint. Pure. What each field means is said in `data/mcp.toml`."""
 
 from __future__ import annotations
 

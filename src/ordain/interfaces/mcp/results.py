@@ -1,8 +1,5 @@
-"""What the tools answer: the facts of robot mode's results that a model needs, and no more than its window holds.
-
-Each answer names the fields that it takes from a value of the app; all there is to know is in the resources and in
-robot mode.
-"""
+"""What the tools answer: the facts of robot mode's results that a model needs, and no more than its window holds. Each
+answer names the fields that it takes from a value of the app."""
 
 from __future__ import annotations
 

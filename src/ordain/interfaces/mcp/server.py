@@ -1,8 +1,6 @@
-"""A surface as an MCP server: the rim between our values and the official SDK, for both eras of the protocol.
-
-Every answer is one envelope as in robot mode, redacted, as structured content and as text. A refusal is a tool result
-with `isError`, never a protocol error: a model must be able to read what helps.
-"""
+"""A surface as an MCP server: the rim between our values and the official SDK, for both eras of the protocol. Every
+answer is an envelope as in robot mode, redacted, as structure and as text; a refusal is one too, so that a model can
+read it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The tools of one step as an MCP server, for the agent that carries it out.
-
-It holds no authority and decides nothing: it hands each call on to whoever carries out the run, also one of a tool that
-there is not, and tells what that answers.
-"""
+"""The tools of one step as an MCP server, for the agent that carries it out. It decides nothing: it hands each call on
+to the executor of the run, also one of a tool that there is not, and tells what that answers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""Telling clients that something was recorded about what they subscribed to, or that they have a plan more.
-
-One watcher for a server, for both eras. Other processes record, and nobody rings: so it looks how much there is, once
-in a while, and only while somebody is subscribed. Who may read a resource may subscribe to it, and nobody else.
-
-Since 2026-07-28 a client asks for a stream with everything it wants to be told (`subscriptions/listen`); before, it
-subscribed to one resource at a time and was told on its connection.
-"""
+"""Telling clients that something was recorded about what they subscribed to (who may read may subscribe), or that they
+have a plan more. One watcher for a server looks how much there is once in a while, while somebody is subscribed. Since
+2026-07-28 a client asks for a stream; before, it subscribed to one resource at a time."""
 
 from __future__ import annotations
 

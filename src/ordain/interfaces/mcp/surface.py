@@ -1,8 +1,5 @@
-"""What a server offers, as values: tools, resources, prompts, and the call in which one of them is used.
-
-Nothing here knows the protocol. A tool is a function from a call and its typed arguments to an answer; it raises
-`Refused` where it would not.
-"""
+"""What a server offers, as values that know nothing of the protocol: tools, resources, prompts, and the call in which
+one of them is used. A tool is a function from a call and its typed arguments to an answer; it raises `Refused`."""
 
 from __future__ import annotations
 

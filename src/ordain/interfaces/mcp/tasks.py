@@ -1,8 +1,6 @@
-"""The Tasks extension of the protocol (2026-07-28): its wire forms, and its methods over a server's tasks.
-
-A client that did not declare the extension with a request is never answered with a task and never told of one. A task
-that is not the caller's is as unknown as one that never was.
-"""
+"""The Tasks extension of the protocol (2026-07-28): its wire forms, and its methods over a server's tasks. A client
+that did not declare it with a request is told of no task; one that is not the caller's is as unknown as one that never
+was."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The tools about plans: propose, lint, list, get, revise, prepare, commit, status, cancel, reject, approve, tools.
-
-Each is a thin call of the app's verb with the client as its principal. None of them approves, answers or trusts, and no
-argument of theirs could: only a person's own channel can.
-"""
+"""The tools about plans. Each is a thin call of the app's verb with the client as its principal. None of them approves,
+answers or trusts, and no argument of theirs could: only a person's own channel can."""
 
 from __future__ import annotations
 
