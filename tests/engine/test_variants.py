@@ -81,7 +81,7 @@ WITHOUT_ANYTHING = {LockAvailable}
 @each("kind", get_args(Precondition), ids=lambda kind: kind.__name__)
 def test_a_condition_does_not_hold_where_there_is_nothing(kind: Any) -> None:
     here = Conditions(
-        twin_ports(MemoryLedger()),
+        ports=twin_ports(MemoryLedger()),
         run_id=None,
         lock_holder=lambda name: None,
         approval=None,

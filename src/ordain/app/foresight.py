@@ -63,7 +63,7 @@ async def look_at_contracts(
 def conditions_before(plan: Plan, approval: Approval | None, here: Surroundings) -> Conditions:
     """What holds before a run of the plan has begun."""
     return Conditions(
-        here.ports,
+        ports=here.ports,
         run_id=None,
         lock_holder=lambda name: here.records.lock(name).holder,
         approval=approval,

@@ -65,53 +65,46 @@ def covers(approval: Approval | None, scope: ApprovalScope) -> str | None:
     return None
 
 
-class Conditions:
-    """What holds here and now, for one run."""
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds here and now, for one run, which holds nothing before it begins. `passed` says why a step has not
+    passed, None where it has; `variables` is what an expression may ask about."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        *,
-        run_id: RunId | None,
-        lock_holder: Callable[[str], RunId | None],
-        approval: Approval | None,
-        passed: Callable[[str], str | None],
-        variables: Callable[[str], Mapping[str, Any]],
-    ) -> None:
-        """`run_id` is absent before the run begins, which then holds nothing; `passed` says why a step has not passed,
-        None where it has; `variables` is what an expression may ask about."""
-        self._ports, self._run_id, self._lock_holder, self._approval = ports, run_id, lock_holder, approval
-        self._passed, self._variables = passed, variables
+    ports: Ports
+    run_id: RunId | None
+    lock_holder: Callable[[str], RunId | None]
+    approval: Approval | None
+    passed: Callable[[str], str | None]
+    variables: Callable[[str], Mapping[str, Any]]
 
     def fault(self, condition: Precondition) -> str | None:
         """Why a condition does not hold, in words; None where it does."""
         match condition:
             case LockHeld(lock_name=name):
-                holder = self._lock_holder(name)
+                holder = self.lock_holder(name)
                 whose = f"{holder} holds it" if holder is not None else "nobody holds it"
-                held = holder is not None and holder == self._run_id
+                held = holder is not None and holder == self.run_id
                 return None if held else f"this run does not hold the lock `{name}`; {whose}"
             case LockAvailable(lock_name=name):
-                holder = self._lock_holder(name)
-                return None if holder in (None, self._run_id) else f"the lock `{name}` is held by {holder}"
+                holder = self.lock_holder(name)
+                return None if holder in (None, self.run_id) else f"the lock `{name}` is held by {holder}"
             case ApprovalValid(scope=scope):
-                why = covers(self._approval, scope)
+                why = covers(self.approval, scope)
                 return f"the approval {why}" if why is not None else None
             case StepCompleted(step_id=name):
-                return self._passed(name)
+                return self.passed(name)
             case CustomCondition(name=name, expression=expression):
                 return self.false(f"`{name}`", expression)
             case PaneExists() | PaneState() | PatternMatched() | PatternNotMatched():
-                if self._ports.panes is None:
+                if self.ports.panes is None:
                     return "no panes can be looked at here"
-                return self._ports.panes.fault(condition)
+                return self.ports.panes.fault(condition)
             case _:
                 assert_never(condition)
 
     def false(self, what: str, expression: str) -> str | None:
         """Why an expression is not true, in words; None where it is."""
         try:
-            held = self._ports.expressions().evaluate(expression, self._variables(expression))
+            held = self.ports.expressions().evaluate(expression, self.variables(expression))
         except ExpressionError as error:
             return f"{what} gave no answer: {error}"
         return None if held else f"{what} is false: {expression}"
@@ -197,7 +190,7 @@ class Beginnings:
     def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
         """What of these conditions of a step, or `of` the plan nested in it, does not hold first, in words."""
         here = Conditions(
-            self._run.ports,
+            ports=self._run.ports,
             run_id=self._state.run_id,
             lock_holder=lambda name: self._run.records.lock(name).holder,
             approval=self._run.opened.approval,

@@ -172,8 +172,6 @@ class Calls:
             return CallAnswer(text="Noted. A person decides what happens. Do nothing more, and end.")
         return CallAnswer(text="Noted, but a person has to know why: call this again with a `reason`, and then end.")
 
-    # --- Performing ------------------------------------------------------------------------------------------------
-
     async def _call(self, name: str, args: Mapping[str, Any]) -> CallAnswer:
         self.made += 1
         run, number = self._run, self.made

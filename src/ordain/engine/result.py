@@ -57,8 +57,6 @@ class Results:
         self._keys: dict[StepId, str] = {}
         self._refers: dict[StepId, bool] = {}
 
-    # --- What a step gave ----------------------------------------------------------------------------------------
-
     def output(self, step_id: StepId) -> Any:
         """The result of a step. Raises Missing."""
         record = self._state.steps.get(step_id)
@@ -93,8 +91,6 @@ class Results:
                 raise Missing("is not kept in this ledger")
             self._items[seal] = json.loads(data)
         return self._items[seal]
-
-    # --- What a step gets ----------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> Step:
         """A step with the values that its action refers to. Raises Missing, and Unfit where one cannot stand there."""
@@ -228,8 +224,6 @@ class Results:
         if parent is None:
             raise Missing("is not repeated")
         return self.items_of(parent)[self._state.members[step_id].index]
-
-    # --- What expressions ask about --------------------------------------------------------------------------------
 
     def variables(
         self, step_id: StepId, expression: str, *, own_end: bool = False, of: Plan | None = None

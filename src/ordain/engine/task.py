@@ -225,8 +225,6 @@ class TaskPerformer:
 
         return await self._reading.gather(step.action, output, lambda: self._results.own_item(step_id))
 
-    # --- What was seen -------------------------------------------------------------------------------------------
-
     def _finished(self, step_id: StepId, finished: Finished, said: Said, timeout_ms: int) -> Outcome:
         error, detail = how_it_ended(finished, timeout_ms)
         if said.error is not None and error in (None, "F_STEP_FAILED") and finished.exit_code is not None:

@@ -54,9 +54,6 @@ def not_begun(run: RunContext, detail: str, error: str = "F_STEP_FAILED") -> Out
     return Outcome(duration_ms=0, error=error, detail=run.sink.text(detail))
 
 
-# --- Time --------------------------------------------------------------------------------------------------------
-
-
 def timeout_of(run: RunContext, step: Step) -> int:
     """How many milliseconds an attempt of a step may take."""
     return step.timeout_ms or run.state.plan.timeout_ms or run.limits.step_timeout_ms
@@ -280,9 +277,6 @@ def make_outcome(
         leftovers=leftovers,
         output_json=output_json,
     )
-
-
-# --- What a group gave -----------------------------------------------------------------------------------------------
 
 
 def gathered(run: RunContext, step_id: StepId) -> Outcome:

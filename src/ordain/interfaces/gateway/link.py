@@ -226,8 +226,6 @@ class ServerLink:
         for one in waiting:
             await one.answered(None)
 
-    # --- Going -------------------------------------------------------------------------------------------------------
-
     def send(self, message: Mapping[str, Any]) -> None:
         """Hand it something that needs no answer, if it is there. What cannot be written is told, and harms nobody."""
         if self._upstream is not None:
@@ -294,8 +292,6 @@ class ServerLink:
         """The client's request that whatever the server says now must belong to: where there is only one."""
         related = [one.related for one in self._asked.values() if one.related is not None and not one.stream]
         return related[0] if len(related) == 1 else None
-
-    # --- Coming ------------------------------------------------------------------------------------------------------
 
     async def _came(self, message: Message) -> None:
         if "method" in message:

@@ -530,21 +530,16 @@ class Relay:
             if said is None:
                 said = server_lost(request, link.name or "ordain", LOST, modern=modern, tool=tool)
             else:
-                self._note_task(link, said)
+                task = said.get("result")
+                if isinstance(task, dict) and task.get("resultType") == "task" and isinstance(task.get("taskId"), str):
+                    self._jobs[task["taskId"]] = link
+                    if len(self._jobs) > TASKS_MAX:
+                        del self._jobs[next(iter(self._jobs))]
                 said = {**said, "id": request}
             if not self._closed:
                 await self._send(said, request)
 
         under = self._under[request] = link, link.request(message, answered, request)
-
-    def _note_task(self, link: ServerLink, said: Message) -> None:
-        result = said.get("result")
-        if isinstance(result, dict) and result.get("resultType") == "task" and isinstance(result.get("taskId"), str):
-            self._jobs[result["taskId"]] = link
-            if len(self._jobs) > TASKS_MAX:
-                del self._jobs[next(iter(self._jobs))]
-
-    # --- Streams of changes ------------------------------------------------------------------------------------------
 
     async def _listen(self, request: Id, message: Message) -> Message | None:
         links = [link for link in (*self._links.values(), self._own) if not link.missing]

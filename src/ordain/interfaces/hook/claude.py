@@ -200,7 +200,10 @@ def _in_full(asked: HookRequest, options: Options, start: str) -> HookAnswer:
 
 
 def calls_of(asked: HookRequest, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
-    states, plans = state_places(), _plans(asked)
+    # The host keeps its notes of plans beside the directory of its transcripts.
+    parts = os.path.realpath(asked.transcript_path).split("/") if asked.transcript_path else []
+    plans = "/".join([*parts[:-3], "plans"]) if len(parts) > 3 and parts[-3] == "projects" else None
+    states = state_places()
 
     def locate(path: str) -> FoundPath:
         said = os.path.join(asked.cwd or root, os.path.expanduser(path))  # noqa: PTH111, PTH118
@@ -215,12 +218,6 @@ def calls_of(asked: HookRequest, options: Options, settings: Settings, root: str
         return found._replace(kept=f"would change what other programs act on: {fault}") if fault else found
 
     return host_calls(asked.tool_name, asked.tool_input, asked.server, settings, options.own, locate)
-
-
-def _plans(asked: HookRequest) -> str | None:
-    """Where the host keeps its notes of plans: beside the directory of its transcripts."""
-    parts = os.path.realpath(asked.transcript_path).split("/") if asked.transcript_path else []
-    return "/".join([*parts[:-3], "plans"]) if len(parts) > 3 and parts[-3] == "projects" else None
 
 
 def denied_words(met: Met, call: Call) -> str:

@@ -32,10 +32,10 @@ def enter(words: Sequence[str]) -> None:
         if not words or words[0] != "claude-code" or len(words) % 2 == 0:
             return
         for name, value in zip(words[1::2], words[2::2], strict=True):
-            if name == "--workspace":
-                options = options._replace(workspace=value)
-            elif name == "--gateway":
+            if name == "--gateway":
                 options = options._replace(own=(*options.own, value))
+            elif name == "--workspace":
+                options = options._replace(workspace=value)
             elif name == "--state":
                 options = options._replace(state=value)
             else:
@@ -56,17 +56,12 @@ def speak(answered: Callable[[], HookAnswer]) -> None:
         if os.write(1, said) != len(said):  # a host takes half an answer for a yes
             _end(REFUSES, "Ordain could not tell all of its answer, so the call is refused.")
     if answer.then is not None and os.fork() == 0:
-        _leave_the_host()
+        os.setsid()  # the host waits no longer: what is still to be done is nobody's but ours
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
         answer.then()
     _end(0)
-
-
-def _leave_the_host() -> None:
-    """Let whoever started us wait no longer: what is still to be done is nobody's but ours."""
-    os.setsid()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nowhere, number)
 
 
 def _end(status: int, said: str = "") -> None:

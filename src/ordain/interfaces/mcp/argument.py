@@ -95,8 +95,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
             return inlined(definitions[schema["$ref"].rpartition("/")[2]])
         return {key: inlined(value) for key, value in schema.items() if key != "discriminator"}
 
-    schema = inlined(made)
-    assert isinstance(schema, dict)
+    schema: dict[str, Any] = inlined(made)
     return schema
 
 

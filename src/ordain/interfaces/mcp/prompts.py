@@ -153,9 +153,6 @@ def _next(report: RunReport) -> list[str]:
     return [theirs, "\n".join(commands)]
 
 
-# --- Arguments -----------------------------------------------------------------------------------------------------
-
-
 async def _plans(call: ClientCall, begun: str) -> Sequence[str]:
     async with call.app() as app:
         owned = app.plans.owned(call.by)

@@ -29,7 +29,6 @@ from ordain.interfaces.mcp.surface import (
     Tool,
     Workspaces,
     claimed_name,
-    match_address,
 )
 from ordain.interfaces.mcp.tasks import TaskMethods, created, declared, refusal_words
 from ordain.interfaces.mcp.texts import from_anywhere_in, next_call
@@ -94,8 +93,6 @@ class OrdainServer:
             self.tasks = TaskMethods(surface.tasks, self.call, self._late_result, self._shown)
             self.tasks.add_to(self.lowlevel)
 
-    # --- Who calls -------------------------------------------------------------------------------------------------
-
     def call(self, context: Context) -> ClientCall:
         """The call that a request is."""
         told = -1.0
@@ -110,8 +107,6 @@ class OrdainServer:
         agent = claimed_name(client.name, client.version) if client is not None else ""
         by = Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
         return ClientCall(by, self._workspaces, progress, takes_tasks=takes_tasks)
-
-    # --- Tools -----------------------------------------------------------------------------------------------------
 
     async def _list_tools(self, context: Context, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_tool(tool) for tool in self.surface.tools])
@@ -175,9 +170,7 @@ class OrdainServer:
             return Redactor({}).value(value)
 
     def _clean(self, text: str) -> str:
-        cleaned = self._shown([text])[0]
-        assert isinstance(cleaned, str)
-        return cleaned
+        return str(self._shown([text])[0])
 
     def _telling(self, handler: Callable[[Context, P], Awaitable[R]]) -> Callable[[Context, P], Awaitable[R]]:
         """A handler whose refusals are told in words, and not as an error of ours."""
@@ -192,8 +185,6 @@ class OrdainServer:
 
     def _words(self, refused: Refused) -> str:
         return self._clean(refusal_words(refused.problems))
-
-    # --- Resources and prompts -------------------------------------------------------------------------------------
 
     async def _list_resources(self, context: Context, params: object) -> types.ListResourcesResult:
         listed = await self.surface.resources(self.call(context)) if self.surface.resources is not None else ()
@@ -212,18 +203,16 @@ class OrdainServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        for template in self.surface.templates:
-            names = match_address(template.uri, uri)
-            if names is None:
-                continue
-            try:
-                content = await template.read(self.call(context), names)
-            except Refused as refused:
-                raise _no_resource(uri, f" ({self._words(refused)})") from refused
-            text = self._clean(content.text)
-            contents = types.TextResourceContents(uri=uri, mime_type=content.media_type, text=text)
-            return types.ReadResourceResult(contents=[contents])
-        raise _no_resource(uri)
+        template, names = self.surface.resource(uri) or (None, {})
+        if template is None:
+            raise _no_resource(uri)
+        try:
+            content = await template.read(self.call(context), names)
+        except Refused as refused:
+            raise _no_resource(uri, f" ({self._words(refused)})") from refused
+        text = self._clean(content.text)
+        contents = types.TextResourceContents(uri=uri, mime_type=content.media_type, text=text)
+        return types.ReadResourceResult(contents=[contents])
 
     async def _list_prompts(self, context: Context, params: object) -> types.ListPromptsResult:
         made = []
@@ -286,8 +275,7 @@ def envelope_schema(results: Sequence[Any]) -> dict[str, Any]:
     """The schema of the envelope around a result. It says the form and leaves the words to `ordain schema`."""
     schema = schema_of(robot.Envelope)
     schema["properties"]["data"] = {"anyOf": [*map(schema_of, results), {"type": "null"}]}
-    bare = _bare(schema)
-    assert isinstance(bare, dict)
+    bare: dict[str, Any] = _bare(schema)
     return bare
 
 

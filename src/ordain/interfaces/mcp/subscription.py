@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from ordain.app.app import App
 from ordain.core.approval.approval import Principal
 from ordain.core.text.problem import Refused
-from ordain.interfaces.mcp.surface import ClientCall, ResourceTemplate, Surface, Workspaces, match_address, opened
+from ordain.interfaces.mcp.surface import ClientCall, Surface, Workspaces, opened
 
 Context = ServerRequestContext[Any, Any]
 """A request as the SDK hands it over."""
@@ -65,8 +65,8 @@ class Watcher:
         room = self._subscribed_max - sum(len(one.sizes) for one in self._subscriptions if one.by.name == call.by.name)
         found: list[str] = []
         for uri in islice(dict.fromkeys(uris), self._subscribed_max):
-            template, names = self._find(uri) or (None, {})
-            if template is not None and len(found) < room:
+            template, names = self._surface.resource(uri) or (None, {})
+            if template is not None and template.size is not None and len(found) < room:
                 with suppress(Refused):
                     await template.read(call, names)
                     found.append(uri)
@@ -122,20 +122,13 @@ class Watcher:
         return changed
 
     def _size(self, app: App, uri: str) -> int | None:
-        template, names = self._find(uri) or (None, {})
+        template, names = self._surface.resource(uri) or (None, {})
         if template is None or template.size is None:
             return None
         try:
             return template.size(app, names)
         except Refused:  # the beginning of an id can come to fit several
             return None
-
-    def _find(self, uri: str) -> tuple[ResourceTemplate, Mapping[str, str]] | None:
-        for template in self._surface.templates:
-            names = match_address(template.uri, uri)
-            if names is not None:
-                return (template, names) if template.size is not None else None
-        return None
 
 
 class Subscriptions:

@@ -204,6 +204,11 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Tasks | None = None
     """Those that its tools answer with, if any do."""
 
+    def resource(self, uri: str) -> tuple[ResourceTemplate, Mapping[str, str]] | None:
+        """The kind of resource that is at an address, with the names in that."""
+        found = ((one, match_address(one.uri, uri)) for one in self.templates)
+        return next(((one, names) for one, names in found if names is not None), None)
+
 
 # --- Addresses of resources ------------------------------------------------------------------------------------------
 

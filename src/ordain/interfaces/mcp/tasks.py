@@ -33,9 +33,6 @@ Listen = Callable[[Context, types.SubscriptionsListenRequestParams], Any]
 _log = logging.getLogger(__name__)
 
 
-# --- Wire forms ----------------------------------------------------------------------------------------------------
-
-
 def created(task: ProtocolTask) -> dict[str, Any]:
     """The result of a call that is answered with a task: flat, and never with what comes of it."""
     return {"resultType": "task", **_task(task)}
@@ -73,9 +70,6 @@ def _iso(at: Instant) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-# --- Negotiation ---------------------------------------------------------------------------------------------------
-
-
 def declared(context: Context) -> bool:
     """Whether the client declared the extension with this very request."""
     wanted = types.ClientCapabilities(extensions={EXTENSION: {}})
@@ -88,9 +82,6 @@ def missing_extension() -> MCPError:
         f"Missing required client capability: the extension {EXTENSION}",
         {"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
     )
-
-
-# --- Methods -------------------------------------------------------------------------------------------------------
 
 
 class TaskParams(types.RequestParams):
@@ -152,7 +143,11 @@ class TaskMethods:
     async def _found(self, context: Context, call: ClientCall, task_id: str) -> ProtocolTask:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
-        _refuse_misrouted(context, task_id)
+        # Over HTTP the header by which requests are routed must name the task; the SDK looks at its own methods only.
+        headers: Mapping[str, str] | None = getattr(context.request, "headers", None)
+        if headers is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != task_id:
+            message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+            raise MCPError(types.HEADER_MISMATCH, message)
         if not declared(context):
             raise missing_extension()
         with self._told_refusals():
@@ -171,11 +166,8 @@ class TaskMethods:
             raise MCPError(code, words, {"code": refused.problems[0].code}) from refused
 
     def _told(self, task: ProtocolTask) -> dict[str, Any]:
-        told = self._shown(detailed(task, self._result))
-        assert isinstance(told, dict)
+        told: dict[str, Any] = self._shown(detailed(task, self._result))
         return told
-
-    # --- Streams ---------------------------------------------------------------------------------------------------
 
     def listening(self, listen: Listen) -> Listen:
         """A handler of change streams that tells of the tasks a client names besides all that `listen` tells."""
@@ -246,14 +238,6 @@ class _TaskStream:
         await self._session.send_notification(notification, related_request_id=related_request_id)
         if acknowledges:
             self.acknowledged.set()
-
-
-def _refuse_misrouted(context: Context, task_id: str) -> None:
-    """Over HTTP the header by which requests are routed must name the task; the SDK looks at its own methods only."""
-    headers: Mapping[str, str] | None = getattr(context.request, "headers", None)
-    if headers is not None and decode_header_value(headers.get(MCP_NAME_HEADER)) != task_id:
-        message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
-        raise MCPError(types.HEADER_MISMATCH, message)
 
 
 def refusal_words(problems: Sequence[Problem]) -> str:

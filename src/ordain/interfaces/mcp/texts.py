@@ -24,8 +24,6 @@ def prompt_text(name: str, **values: object) -> str:
     return data_text(f"prompts/{name}.md").removesuffix("\n").format_map(values)
 
 
-# --- What comes next --------------------------------------------------------------------------------------------------
-
 _COMMANDS = frozenset(("command", "commit_command", "remediation"))
 """The fields of answers that hold a command."""
 _IN_WORDS = re.compile(r"(?<=: )ordain (?=[a-z])")

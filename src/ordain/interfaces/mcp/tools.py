@@ -308,9 +308,6 @@ async def _cancel(call: ClientCall, asked: _Cancel) -> Answer:
     return Answer(data=plan_brief(line))
 
 
-# --- Asking for approval -------------------------------------------------------------------------------------------
-
-
 async def _approve(call: ClientCall, asked: _ThePlan) -> Answer:
     async with call.app() as app, app.refusals.asked_for("plan_approve", asked.plan, call.by):
         line = app.plans.plan_line(asked.plan)
