@@ -25,13 +25,11 @@ from ordain.core.text.problem import Refused
 from ordain.engine.context import RunContext
 from ordain.engine.perform.effects import how_it_ended
 from ordain.ports.model import ModelFailed, ModelRequest, UserText
-from ordain.ports.process import Command
 
 ASKED_MS = 60_000
 """How long it may take; a step is not held up for longer."""
 ANSWER_TOKENS = 4000
 REASON_MAX = 300
-"""How many characters of its reason are kept."""
 _MEMBER = re.compile(r"\[\d+\]")
 
 
@@ -146,22 +144,13 @@ class Arbiter:
         try:
             with ports.agents.room() as room:
                 invocation = ports.agents.invocation(agent, item, room, None, sandboxed=run.limits.tier > 0)
-                command = Command(
-                    text=" ".join(invocation.argv[:1]),
-                    argv=invocation.argv,
+                command = invocation.command(
+                    room,
                     env={**ports.shell.environment((*run.limits.env, *agent.env)), **invocation.env},
                     timeout_ms=timeout_ms,
                     mark=f"{run.mark(step_id)}/arbiter",
-                    reports=True,
-                    errors_apart=True,
-                    stdin=invocation.stdin,
                     writes=(),
                     network=agent.network is True,
-                    sees=(room, *invocation.sees),
-                    home=invocation.home,
-                    changes=invocation.changes,
-                    directory=invocation.directory,
-                    found_outside=True,
                 )
                 finished = await ports.shell.run(command)
                 said = invocation.read(finished)

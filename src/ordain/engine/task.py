@@ -39,7 +39,7 @@ from ordain.engine.perform.effects import (
 from ordain.engine.reads import Gathered, NothingGivenError, StepReads
 from ordain.engine.spoken import SpokenTask
 from ordain.ports.agent import Doors, Said
-from ordain.ports.process import Command, Finished
+from ordain.ports.process import Finished
 from ordain.ports.tool import Lost, ToolResult
 from ordain.records.sink import in_parts
 
@@ -101,23 +101,15 @@ class TaskPerformer:
             except (ValueError, OSError) as error:  # a full disk too: nothing has begun
                 return not_begun(self._run, f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
-            command = Command(
-                text=" ".join(invocation.argv[:1]),
-                argv=invocation.argv,
+            command = invocation.command(
+                room,
+                server,
                 env={**ports.shell.environment((*limits.env, *agent.env)), **invocation.env, **names},
                 timeout_ms=item.timeout_ms,
                 mark=mark,
                 whole=True,
-                reports=True,
-                errors_apart=True,
-                stdin=invocation.stdin,
                 writes=step.writes or None,
                 network=has_network(step, agent),
-                sees=(room, *invocation.sees, *(server.sees if server is not None else ())),
-                home=invocation.home,
-                changes=invocation.changes,
-                directory=invocation.directory,
-                found_outside=True,
             )
             finished = await ports.shell.run(command)
             said = invocation.read(finished)

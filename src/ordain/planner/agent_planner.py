@@ -207,24 +207,16 @@ async def _started(
             invocation = ports.agents.invocation(agent, item, room, server, sandboxed=who.tier > 0)
         except (ValueError, OSError) as error:
             raise refuse("E_PLANNER_START", f"{who.words} could not be started: {error}.") from error
-        command = Command(
-            text=" ".join(invocation.argv[:1]),
-            argv=invocation.argv,
+        command = invocation.command(
+            room,
+            server,
             env={**ports.shell.environment((*settings.env, *agent.env)), **invocation.env},
             timeout_ms=item.timeout_ms,
             mark=ports.ids.mint("PLANNING-"),
             whole=True,
-            reports=True,
-            errors_apart=True,
-            stdin=invocation.stdin,
             writes=(),
             network=agent.network is True,
-            sees=(room, *invocation.sees, *(server.sees if server is not None else ())),
-            home=invocation.home,
-            changes=invocation.changes,
             covered=await _covered(here) if who.tier else (),
-            directory=invocation.directory,
-            found_outside=True,
         )
         box = ports.sandbox if who.tier else None
         shell = box.shell(sandbox_limits(settings)) if box is not None else ports.shell

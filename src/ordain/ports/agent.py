@@ -13,7 +13,7 @@ from ordain.core.policy.agent import Agent
 from ordain.core.run.step_event import Usage
 from ordain.core.task.offer import CallAnswer, Offer
 from ordain.core.task.work_item import WorkItem
-from ordain.ports.process import Finished, Sealable
+from ordain.ports.process import Command, Finished, Sealable
 from ordain.ports.tool import ToolResult
 
 
@@ -96,6 +96,13 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """Directories of its room that it must be able to change at tier 1."""
     directory: str = ""
     """Where it is started, where that is not the workspace."""
+
+    def command(self, room: str, server: StepServer | None = None, **given: Any) -> Command:
+        """The process that this starts, in a room and behind a door; `given` are its other fields."""
+        own = {name: getattr(self, name) for name in ("argv", "stdin", "home", "changes", "directory")}
+        sees = (room, *self.sees, *(server.sees if server is not None else ()))
+        own |= {"text": " ".join(self.argv[:1]), "sees": sees}
+        return Command(reports=True, errors_apart=True, found_outside=True, **own, **given)
 
 
 class Agents(Sealable, Protocol):
