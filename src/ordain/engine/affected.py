@@ -20,7 +20,6 @@ from ordain.engine.context import RunContext
 from ordain.records.sink import Sink
 
 FILES_MAX = 100
-"""How many of them are named."""
 
 
 class AffectedFiles:

@@ -63,7 +63,6 @@ class Calls:
         self.touched: set[str] | None = set()
         """The paths that were changed; None where a call could have changed any."""
         self.cannot: str | None = None
-        """Why the agent says that it cannot be done, where it does."""
         self.lost: str | None = None
         """Of which call nobody can tell whether it happened, though it matters, and why; None where there is none."""
 

@@ -53,7 +53,6 @@ class OpenedRun(Struct, frozen=True, kw_only=True):
     approval: Approval | None = None
     """What the run was started on."""
     bound: BoundFiles | None = None
-    """Compares the files that its commands read."""
     former: Mapping[StepId, FormerStep] = {}
     """What was seen of the steps of the run that this one does again, or goes on with."""
 

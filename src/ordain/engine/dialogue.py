@@ -28,7 +28,6 @@ from ordain.ports.model import (
 )
 
 CALLS_MAX = 50
-"""How many calls of tools one task is given."""
 NUDGES_MAX = 2
 """How often a model is told that its turn was cut off before the dialogue ends."""
 
@@ -37,7 +36,6 @@ class DialogueLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one dialogue may use."""
 
     calls: int = CALLS_MAX
-    """Calls of tools, refused ones among them."""
     answer_bytes: int = 8 << 20
     """Of what tools answer, in all."""
     tokens: int | None = None
@@ -50,14 +48,12 @@ class DialogueEnd(StrEnum):
     """Why a dialogue ended."""
 
     SAID = "said"
-    """The model has said its last word."""
     HANDED_IN = "handed_in"
     """A call of a tool ended it."""
     CALLS = "calls"
     BYTES = "bytes"
     TOKENS = "tokens"
     TRUNCATED = "truncated"
-    """Its turns were cut off, again and again."""
     REFUSED = "refused"
 
 
@@ -78,7 +74,6 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
 
     end: DialogueEnd
     text: str
-    """The last words of the model."""
     messages: tuple[Message, ...]
     """All of it, as it can be continued or kept."""
     usage: ModelUsage

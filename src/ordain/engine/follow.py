@@ -26,7 +26,6 @@ LOG_BYTES_MAX = 64 << 20
 OUTPUTS_BYTES_MAX = 16 << 20
 """How long the log may be for the end of an output to be added: its events are worth more."""
 _LOOKED_BACK = 64 << 10
-"""How far from the end of a log its last event is looked for."""
 
 
 class RunFollower:
@@ -124,7 +123,6 @@ class StepLog:
         self._place: int | None = None
         """Where the next line goes; None before anybody looked, or where the last one could not be written."""
         self._seq = 0
-        """The last event that is in it."""
 
     def observe(self, told: Told) -> None:
         self._pending.append(told)

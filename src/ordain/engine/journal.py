@@ -22,7 +22,6 @@ from ordain.records.records import Records
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
 Exact = bytes | Artifact
-"""An exact result, as it is kept beside the chain."""
 
 
 class Journal:
@@ -33,7 +32,6 @@ class Journal:
         self.observers: tuple[Observer, ...] = ()
         self.folded: Callable[[RunEvent], None] = lambda event: None
         self.closed = False
-        """Whether nobody reads reports any more."""
         self.now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
         self._head, self._clock = head, clock

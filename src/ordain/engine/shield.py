@@ -33,7 +33,6 @@ class Shield:
         self._state, self._ledger = journal.state, journal.ledger
         self._one_at_a_time = asyncio.Lock()
         self._at_work: dict[StepId, None] = {}
-        """The steps whose effect or contract is under way."""
 
     async def before(self, step_id: StepId) -> None:
         """Keep what must not change before an attempt. Raises Refused with E_PROTECT where that cannot be done."""

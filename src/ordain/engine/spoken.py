@@ -41,7 +41,6 @@ SHOWN_MAX = 8000
 SHOWN_LIVE_MAX = 4 << 20
 """How many bytes of what a model says are shown while it works."""
 AGENT_LIMIT = "F_AGENT_LIMIT"
-"""The error of an attempt that used up what it had."""
 
 
 class SpokenTask:

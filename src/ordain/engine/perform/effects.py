@@ -44,7 +44,6 @@ Performer = Callable[[RunContext, Any, Attempt], Awaitable[Outcome]]
 """Does what an action of its class says; a failure is an outcome."""
 
 NAMED_MAX = 5
-"""How many steps of a group that did not pass are named."""
 _JSON = json.JSONEncoder(ensure_ascii=False)
 Spans = tuple[Hidden, ...]
 

@@ -119,11 +119,9 @@ class Look(NamedTuple):
     found: Settled | None
     stream: str | None = None
     size: int = 0
-    """How many events the stream had."""
 
 
 Watcher = Callable[[RunContext, Any, StepId, Instant], Look]
-"""Looks at what an action of its class waits for."""
 
 
 def _wait(run: RunContext, action: WaitFor, step_id: StepId, now: Instant) -> Look:

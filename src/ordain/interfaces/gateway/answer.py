@@ -26,7 +26,6 @@ OWN_CAPABILITIES: Mapping[bool, Mapping[str, Any]] = {
 """What our own server can do, by whether the client speaks the modern era: known before it is started."""
 _NOT_YET = "is not there yet; its tools are listed once it is"
 Answers = Sequence[tuple[str, Mapping[str, Any]]]
-"""What servers answered, by name."""
 
 
 def merged_greeting(answers: Answers, own: Mapping[str, Any], absent: Sequence[str] = ()) -> dict[str, Any]:

@@ -21,14 +21,12 @@ OWN = ""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
 _SERVED = "__"
 _OURS = "ordain:"
-"""How the addresses of our own resources begin: nobody else's do."""
 LISTS = {
     "tools/list": "tools",
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
     "prompts/list": "prompts",
 }
-"""Under which key a list is answered."""
 
 
 class ListedEntry(NamedTuple):
@@ -43,7 +41,6 @@ class _Listing(NamedTuple):
 
     entries: list[Any]
     first: Message | None
-    """The first answer that it gave; None where it gave none."""
     at: int
     """How often its tools had become others then."""
 

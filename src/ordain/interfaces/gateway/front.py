@@ -40,7 +40,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     """What it calls itself, where that is known before it says so."""
     session: str = ""
-    """What tells this session from others."""
     proved: bool = False
     """Whether a token proves the name: then what it calls itself says nothing in reports."""
 
@@ -56,7 +55,6 @@ class GatewayPatience(msgspec.Struct, frozen=True, kw_only=True):
     """How long the servers that are there wait for the others when a session begins; and where it is known what all of
     them had last time, which is listed until they are there."""
     discover_s: float = 10.0
-    """How long a server may take to say what it is in the modern era."""
     acknowledge_s: float = 5.0
     """How long it is waited for the slowest to say what it will tell."""
 
@@ -65,11 +63,9 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     """What a gateway stands on. None of it belongs to one session."""
 
     servers: tuple[str, ...]
-    """The servers it fronts, in the order of the configuration."""
     open: Callable[[str], Awaitable[Upstream]]
     """Begins a session with one of them; raises Unreached, or Refused where the settings cannot be had."""
     own: Callable[[Caller], Awaitable[Upstream]]
-    """Begins a session with Ordain's own server."""
     in_force: Callable[[], GuardInForce]
     """The settings and rules as they are now; raises Refused where they cannot be had."""
     meet: Callable[[Call, Seen], Awaitable[Met]]
@@ -77,11 +73,9 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     known: Callable[[str], Mapping[str, Any]] = lambda name: {}
     """What a server said when it was there last: its `greeting` and its `tools`. Nothing where that is not known."""
     keep: Callable[[str, Mapping[str, Any]], None] = lambda name, said: None
-    """Keeps that for the next time."""
     told: Callable[[Any], Any] = lambda value: value
     """An answer of ours as it may be shown: commands in it work wherever they are typed."""
     say: Callable[[str], None] = lambda words: None
-    """Tells whoever runs the gateway."""
     patience: GatewayPatience = GatewayPatience()
 
 

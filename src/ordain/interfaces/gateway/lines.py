@@ -148,7 +148,6 @@ class RequestRelay(Protocol):
 
 
 Begin = Callable[[Sending, str], RequestRelay]
-"""Begins to relay, for this client."""
 
 
 class Line(ABC):
@@ -205,7 +204,6 @@ class ClientSession(Line):
     def __init__(self, name: str, owner: str, begin: Begin, client: str, idle_s: float, idle: Callable[[], None]):
         self.name, self.owner = name, owner
         self.begun = False
-        """Whether it was begun as the protocol has it; what was not is none."""
         self.standing: Exchange | None = None
         """The stream that is open for what belongs to no request."""
         self._waiting: deque[Message] = deque(maxlen=HELD_MAX)

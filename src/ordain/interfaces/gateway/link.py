@@ -52,7 +52,6 @@ class ServerLink:
         self._begin, self._heard, self._over = begin, heard, over
         self._upstream: Upstream | None = None
         self._newest: Upstream | None = None
-        """The last that was begun, also when it has ended."""
         self._reader: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
@@ -61,9 +60,7 @@ class ServerLink:
         self._late: OrderedDict[int, PendingRequest] = OrderedDict()
         self._count = 0
         self.greeting: Message | None = None
-        """The params of `initialize`, in the era that has it."""
         self.level: Message | None = None
-        """The params of the last `logging/setLevel`."""
         self.capabilities: Mapping[str, Any] | None = None
         """What it says that it can do; None before it was asked."""
         self.modern = False

@@ -47,7 +47,6 @@ from ordain.ports.tool import Unreached
 
 KEY_SHOWN = 40
 TASKS_MAX = 10_000
-"""How many tasks of servers are remembered by whose they are."""
 LOST = "ended before it answered; nobody can tell whether it did what it was asked"
 NOT_LISTED = "does not say what tools it has"
 _CHANGED = "notifications/tools/list_changed"
@@ -63,7 +62,6 @@ _TOLD = frozenset([_INITIALIZED, "notifications/roots/list_changed", "notificati
 """What clients tell by the protocol, and no server does anything for. Another notification is judged; what is none and
 has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
 _BEGINNING = ("initialize", "server/discover", "ping")
-"""What a client may ask before it is greeted."""
 
 
 class _ServerRequest(NamedTuple):
@@ -100,7 +98,6 @@ class Relay:
         self._discovering: dict[Id, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._late: set[asyncio.Task[None]] = set()
-        """What waits for servers that were not there when the session began."""
         self._initialized = False
         """Whether the client said so."""
         self._closed = False

@@ -31,12 +31,10 @@ from ordain.core.policy.settings import Settings
 from ordain.core.text.problem import Problem, Refused, refuse
 
 STDIN_MAX = 16 << 20
-"""How much a host may say about one call."""
 REASON_MAX = 7_500
 """How long a reason may be, in characters of its JSON: hosts cut what is longer."""
 _PROPOSAL_MAX = 4_000
 _PROJECT = "CLAUDE_PROJECT_DIR"
-"""The variable in which the host says where it was started."""
 
 
 class Options(NamedTuple):

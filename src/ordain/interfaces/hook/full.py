@@ -37,7 +37,6 @@ from ordain.interfaces.view.problem import data_text
 T = TypeVar("T")
 
 SHOWN_MAX = 12
-"""How many problems are told at once."""
 _UNVERIFIED = "W_TASK_UNVERIFIED"
 _WAITING = (Stage.PROPOSED, Stage.APPROVED, Stage.EXECUTING)
 
@@ -53,7 +52,6 @@ NOTED = (
 )
 
 EXAMPLE = data_text("prompts/example.plan.md")
-"""A plan that lints, wherever it is tried."""
 
 
 def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswer:

@@ -30,7 +30,6 @@ Passed = Callable[[Scope, str, str], None]
 PORT_MAX = 65_535
 _NAMED = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 _UNSAID = ("80", "443")
-"""Ports that clients leave out of `Host`."""
 _log = logging.getLogger(__name__)
 
 

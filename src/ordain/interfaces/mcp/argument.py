@@ -21,7 +21,6 @@ _OF_THE_CLIENT = frozenset({"wait_for_previous"})
 UNKNOWN_MAX = FAULTS_MAX = 20
 """How many arguments that a tool does not know are told of, one by one, and how much that is wrong with one value."""
 NAME_MAX = 64
-"""How much of the name of an unknown one is told."""
 
 
 def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
@@ -52,7 +51,9 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
         for fault in islice(wrong, FAULTS_MAX):
             hints = ("What this form cannot say, `document` can.",) if "should have no `" in fault else ()
             problems.append(Problem(code="E_CALL_ARGUMENTS", detail=f"{fault}.", hints=hints))
-    if not _writable(given):
+    try:  # JSON can name halves of characters, and some readers let them through
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
         detail = "The arguments hold half of a surrogate pair, which is no character."
         problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
     if problems:
@@ -70,15 +71,6 @@ def unknown_arguments(kind: type[msgspec.Struct], given: Mapping[str, Any] | Non
     """The names of arguments that were given and that there are not."""
     fields = {field.encode_name for field in msgspec.structs.fields(kind)}
     return [name[:NAME_MAX] for name in given or () if name not in fields and name not in _OF_THE_CLIENT]
-
-
-def _writable(given: Mapping[str, Any]) -> bool:
-    """Whether all of it can be recorded. JSON can name halves of characters, and some readers let them through."""
-    try:
-        json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

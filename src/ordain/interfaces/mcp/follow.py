@@ -29,14 +29,12 @@ from ordain.interfaces.view.report import failure, warnings
 from ordain.records.records import names_run
 
 OPEN = ("executing", "pausing", "cancelling")
-"""How a run stands that somebody carries out."""
 _AT_WORK = (StepState.RUNNING, StepState.VERIFYING)
 TELLING_S = 0.2
 """How long it is waited at least until a client is told again."""
 BEAT_S = 5.0
 """How often a client is told at least: some give up on a call that says nothing for a minute."""
 PERSON_S = 0.5
-"""How often it is looked whether a person has done something."""
 _LOOKS_A_BEAT = round(BEAT_S / PERSON_S)
 WAITING_MAX = 32
 """How many calls of one client wait at a time: each holds the ledger open, and no client may use up what all need."""
@@ -45,7 +43,6 @@ _begun: dict[tuple[str, ...], BackgroundProcess] = {}
 are let go of when the next one is begun."""
 
 _waiting: Counter[str] = Counter()
-"""How many calls of each client wait now."""
 
 
 async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = None) -> RunId | None:
@@ -138,14 +135,8 @@ async def follow(call: ClientCall, app: App, run_id: RunId, wait_s: float) -> Ru
     report = app.runs.run(run_id)
     if wait_s <= 0 or report.status not in OPEN:
         return report
-    watching = asyncio.ensure_future(_watch(call, app, run_id))
-    try:
-        await asyncio.wait([watching], timeout=wait_s)
-        if watching.done():
-            watching.result()
-    finally:
-        watching.cancel()
-        await asyncio.wait([watching])
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_watch(call, app, run_id), wait_s)
     return app.runs.run(run_id)
 
 
@@ -209,7 +200,6 @@ def who_acts(report: RunReport) -> tuple[str, ...]:
 # `working` and never `input_required`: the client cannot give what is asked.
 
 TASK_LOOKING_S = 0.5
-"""How often it is looked at a run whose changes somebody wants to be told."""
 _POLL_MS = 1_000
 _POLL_PERSON_MS = 10_000
 """Where it goes on only when somebody does something."""

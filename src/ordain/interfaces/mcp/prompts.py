@@ -30,7 +30,6 @@ from ordain.planner.brief import setting_lines
 from ordain.records.records import lineage_id
 
 QUOTED_MAX = 100_000
-"""How many characters of one text of others are told."""
 STEPS_MAX = 5
 """Of how many failed steps everything is told; the others are named."""
 _DID_NOT_GET_THROUGH = (StepState.FAILED, StepState.ESCALATED, StepState.IN_DOUBT)

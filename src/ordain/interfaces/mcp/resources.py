@@ -20,7 +20,6 @@ from ordain.interfaces.view.report import log_result, review_result
 Reader = Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]]
 LISTED = 30
 OUTPUT_MAX = 1 << 20
-"""How much of what a step wrote is told."""
 
 
 async def listed_plans(call: ClientCall) -> Sequence[ListedResource]:
@@ -92,7 +91,6 @@ _READERS: dict[str, Reader] = {
 }
 """Who reads each kind. What is said of it is in `data/mcp.toml`."""
 _GROWING = ("plan", "run")
-"""Kinds that can be subscribed to."""
 
 PLAN_RESOURCES = tuple(
     ResourceTemplate(

@@ -24,17 +24,10 @@ from ordain.interfaces.view.tool import ToolsResult
 STEPS_MAX = 50
 """How many steps an answer tells of, those that matter first, unless all of them are asked for."""
 _TAIL_MAX = 2_000
-"""How much of what a step wrote an answer tells."""
 _FILES_MAX = 20
-"""How many of the files that a step changed."""
-_MATTERS = {
-    StepState.FAILED: 0,
-    StepState.ESCALATED: 0,
-    StepState.IN_DOUBT: 0,
-    StepState.RUNNING: 1,
-    StepState.VERIFYING: 1,
-    StepState.WAITING: 1,
-}
+_WENT_WRONG = (StepState.FAILED, StepState.ESCALATED, StepState.IN_DOUBT)
+_UNDER_WAY = (StepState.RUNNING, StepState.VERIFYING, StepState.WAITING)
+_MATTERS = dict.fromkeys(_WENT_WRONG, 0) | dict.fromkeys(_UNDER_WAY, 1)
 
 
 def _answer(name: str, source: type, fields: str, **others: Any) -> Any:

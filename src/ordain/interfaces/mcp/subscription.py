@@ -22,13 +22,10 @@ from ordain.core.text.problem import Refused
 from ordain.interfaces.mcp.surface import ClientCall, Surface, Workspaces, opened
 
 Context = ServerRequestContext[Any, Any]
-"""A request as the SDK hands it over."""
 LOOKING_S = 0.5
-"""How often it is looked."""
 SUBSCRIBED_MAX = 200
 """How many resources one client can be subscribed to at a time, and ask for at once: no client takes another's room."""
 STREAMS_MAX = 100
-"""How many streams can be open at a time, of all clients together."""
 
 Tell = Callable[[str | None], Awaitable[None]]
 """Told the address of what has changed; None for the list."""

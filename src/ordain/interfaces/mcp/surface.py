@@ -19,7 +19,6 @@ from ordain.core.plan.value import Instant
 from ordain.core.text.problem import Problem
 
 AGENT_MAX = 80
-"""How much of what a client calls itself is kept."""
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Told how far something has come: so much, of so much where that is known, and in words."""
@@ -51,7 +50,6 @@ class ClientCall:
     def __init__(self, by: Principal, workspaces: Workspaces, progress: Progress, *, takes_tasks: bool = False) -> None:
         self.by, self._workspaces, self.progress = by, workspaces, progress
         self.takes_tasks = takes_tasks
-        """Whether this client can be answered with a task."""
 
     def app(self) -> AbstractAsyncContextManager[App]:
         return opened(self._workspaces)
@@ -88,11 +86,9 @@ class ProtocolTask(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     status: TaskStatus
     message: str
-    """How it stands, in words."""
     created_at: Instant
     updated_at: Instant
     poll_ms: int
-    """How often it is worth asking."""
     ttl_ms: int | None = None
     """How long it is kept; None: for ever."""
     answer: Answer | None = None
@@ -127,7 +123,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     arguments: type[msgspec.Struct]
     words: tuple[tuple[str, str], ...] = ()
-    """What is said of each argument, by its name."""
     results: tuple[Any, ...]
     """The forms that its data can have."""
     call: Callable[[ClientCall, Any], Awaitable[Answer | ProtocolTask]]
@@ -196,13 +191,11 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str
     tools: tuple[Tool, ...] = ()
     resources: Callable[[ClientCall], Awaitable[Sequence[ListedResource]]] | None = None
-    """The resources that are worth listing."""
     news: Callable[[App, Principal, int | None], tuple[int, bool]] | None = None
     """How many there are now for everybody, and whether one that came after so many is this caller's to list."""
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     tasks: Tasks | None = None
-    """Those that its tools answer with, if any do."""
 
     def resource(self, uri: str) -> tuple[ResourceTemplate, Mapping[str, str]] | None:
         """The kind of resource that is at an address, with the names in that."""

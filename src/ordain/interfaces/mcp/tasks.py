@@ -27,7 +27,6 @@ from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Task
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 TOLD_MAX = 32
-"""How many tasks one stream tells of."""
 
 Listen = Callable[[Context, types.SubscriptionsListenRequestParams], Any]
 _log = logging.getLogger(__name__)

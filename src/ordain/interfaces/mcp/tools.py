@@ -44,7 +44,6 @@ from ordain.records.records import names_run
 
 WAIT_MAX_S = 600
 LISTED = 30
-"""How many plans a list tells of unless more are asked for."""
 
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=WAIT_MAX_S)]
 
