@@ -53,8 +53,7 @@ class QuickGuard:
     ) -> tuple[Met, Sighting] | None:
         """What becomes of a call that is not open, once it is noted; None where an App has to be asked."""
         now = Instant(time.time_ns() // 1_000_000)
-        approved = approved_plans(self._shelf / LEDGER, now)
-        if approved is None:
+        if (approved := approved_plans(self._shelf / LEDGER, now)) is None:
             return None
         from ordain.core.text.redaction import Redactor  # what is open needs none, and is answered sooner
 
@@ -124,8 +123,7 @@ def reached(workspace: str, paths: Sequence[str], more: Sequence[str]) -> str | 
 def _governed(nearest: Path) -> Path | None:
     """The workspace that `nearest` belongs to, as `assemble` finds it; None where a glance does not tell."""
     for above in reversed(nearest.parents):
-        ledger = ledger_of(above)
-        if ledger is None:
+        if (ledger := ledger_of(above)) is None:
             continue
         for state in state_paths():
             check_state_directory(state)

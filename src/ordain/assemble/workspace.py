@@ -230,8 +230,7 @@ def _governed(nearest: Path) -> Path:
     """The workspace that `nearest` belongs to: a directory above it where a person trusted a configuration keeps
     ruling it. Otherwise an agent could make a directory look like a workspace of its own."""
     for above in reversed(nearest.parents):
-        path = ledger_of(above)
-        if path is not None:
+        if (path := ledger_of(above)) is not None:
             check_state_directory(state_path(os.environ))
             if _adapters().is_governing(path):
                 return above

@@ -113,8 +113,7 @@ class Surroundings(Equipment):
     async def identity(self) -> WorkspaceIdentity:
         """Which directory this is now, under the id minted for it when it was first used."""
         path, device, inode = self.ports.workspace.identity()
-        known = self.records.workspace_id()
-        if known is None:
+        if (known := self.records.workspace_id()) is None:
             minted = WorkspaceIdentity(id=self.ports.ids.mint("WS-"), path=path, device=device, inode=inode)
             try:
                 await self.ledger.append(
@@ -360,8 +359,7 @@ class Surroundings(Equipment):
         if self.snapshot.workspace.locked(self.now()):
             detail = f"{WRONG_PASSPHRASES_MAX} wrong passphrases were given within a minute."
             raise refuse("E_APPROVAL_RATE", detail, "Wait a minute, and look who tried.", command="ordain log")
-        signature = self.ports.keyring.sign(credential, statement)
-        if signature is not None:
+        if (signature := self.ports.keyring.sign(credential, statement)) is not None:
             return signature
         event = SignatureRefused(name=credential.name, by=by)
         # Whatever else was recorded meanwhile, this happened.

@@ -118,8 +118,7 @@ def _is_module(name: str) -> bool:
     for number, part in enumerate(parts, start=1):
         if number == 1 and part in sys.builtin_module_names:
             return len(parts) == 1
-        spec = PathFinder.find_spec(".".join(parts[:number]), path)
-        if spec is None:
+        if (spec := PathFinder.find_spec(".".join(parts[:number]), path)) is None:
             return False
         path = list(spec.submodule_search_locations or ())
     return True

@@ -150,8 +150,7 @@ def _complete(finished: Finished) -> Iterator[bytes]:
 def read_object(finished: Finished) -> Said:
     """Claude Code, and every agent that writes one object: `result` is what it says, `usage` and `total_cost_usd` what
     it used; `is_error` decides, for the `subtype` of an answer that a server did not give is `success`."""
-    said = _object_in(finished)
-    if said is None:
+    if (said := _object_in(finished)) is None:
         return unread(finished)
     # By model there is all that it asked beside the conversation, too.
     counts = [_at(counted, name) for counted in _all(said, "modelUsage") for name in _CLAUDE_TOKENS]

@@ -172,8 +172,7 @@ def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, b
 
 def _events(connection: apsw.Connection, stream: str) -> list[_Told]:
     """The events of a stream; raises ValueError where its chain is not whole."""
-    found = database.first(connection, _STAND, (stream,))
-    if found is None:
+    if (found := database.first(connection, _STAND, (stream,))) is None:
         return []
     opened, size, head, last = found
     stored = [Row(*row) for row in database.rows(connection, database.WALK, (opened, last, 0))][::-1]

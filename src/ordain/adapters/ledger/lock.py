@@ -75,8 +75,7 @@ class FileWriterLock:
             _write(descriptor, self._words(_read(descriptor).name or path.stem))
 
     def holder(self, what: str) -> Holder | None:
-        said = self._said(what)
-        if said is None:
+        if (said := self._said(what)) is None:
             return None
         if said.boot_id != self._boot_id or not said.begun or _begun(said.pid) != said.begun:
             # What stands there is a dead one's; who has the lock has not yet said who it is.
@@ -84,8 +83,7 @@ class FileWriterLock:
         return Holder(name=said.name, pid=said.pid, silent_ms=max(_awake_ms() - said.beat, 0))
 
     def end(self, what: str, holder: Holder) -> bool:
-        said = self._said(what)
-        if said is None:
+        if (said := self._said(what)) is None:
             return True
         if said.pid != holder.pid or not _has_locked(said.pid, self._claimed(what)):
             return False

@@ -50,8 +50,7 @@ def stand(connection: apsw.Connection, stream: str) -> tuple[int, chain.Tip, int
 
 def events_after(connection: apsw.Connection, stream: str, after: int) -> tuple[Recorded, ...]:
     """The events of a stream with a number above `after`, verified."""
-    found = stand(connection, stream)
-    if found is None:
+    if (found := stand(connection, stream)) is None:
         if not accounted(connection) and lost(connection, stream):
             raise chain.broken(stream, 1)
         return ()
@@ -319,8 +318,7 @@ def _convert(connection: apsw.Connection) -> None:
     projection = Projection()
     for stream, size, head in ends:
         found = [chain.Row(*row) for row in database.rows(connection, _ROWS_1, (stream,))]
-        fault = chain.verify(found, end=chain.Tip(size, head))
-        if fault is not None:
+        if (fault := chain.verify(found, end=chain.Tip(size, head))) is not None:
             raise chain.broken(stream, fault)
         record(connection, projection, ((stream, row) for row in found))
     projection.write(connection)

@@ -179,8 +179,7 @@ class SqliteLedger:
         return "hmac-sha256:" + hmac.digest(self._key, body, "sha256").hex()
 
     def kept(self, seal: str) -> bytes | None:
-        row = self._first("SELECT body FROM kept WHERE seal = ?", seal)
-        if row is None:
+        if (row := self._first("SELECT body FROM kept WHERE seal = ?", seal)) is None:
             return None
         if self.seal(row[0]) != seal:
             raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
@@ -218,8 +217,7 @@ class SqliteLedger:
 
     @cached_property
     def _key(self) -> bytes:
-        row = self._first("SELECT value FROM secret WHERE name = 'seal'")
-        if row is None:
+        if (row := self._first("SELECT value FROM secret WHERE name = 'seal'")) is None:
             what = "The key of the seals is gone: no output can be checked."
             raise refuse("E_LEDGER_BROKEN", what, "Restore a copy.")
         return bytes(row[0])

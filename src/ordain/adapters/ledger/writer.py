@@ -373,8 +373,7 @@ class _Batch:
 
     def _stream(self, name: str) -> _Stream:
         """Where a stream stands that we know nothing of yet. A chain that is visibly broken is not made longer."""
-        row = database.first(self._connection, _STAND, (name,))
-        if row is None:
+        if (row := database.first(self._connection, _STAND, (name,))) is None:
             if self._known.accounted is None:
                 self._known.accounted = reader.accounted(self._connection)
             if not self._known.accounted and reader.lost(self._connection, name):

@@ -119,8 +119,7 @@ class BashShell:
         started = time.monotonic()
         words = command.argv
         if not words:
-            bash = self.program("bash")
-            if bash is None:
+            if (bash := self.program("bash")) is None:
                 return Finished(duration_ms=0, fault="bash is not installed")
             words = (bash, *BASH_OPTIONS, command.text)
         self._become_reaper()

@@ -45,8 +45,7 @@ def _own_entries(workspace: Path) -> list[str]:
         return []
     found, problems = [], []
     for path in sorted(place.glob("*.toml")):
-        fault = untrusted_because(path, workspace)
-        if fault is None:
+        if (fault := untrusted_because(path, workspace)) is None:
             try:
                 found.append(read_regular(path).decode())
                 for title, said in tomllib.loads(found[-1]).items():

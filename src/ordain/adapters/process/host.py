@@ -86,10 +86,8 @@ def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str
     """The absolute path of a program, if it is installed. Raises Refused where the user's own settings name a wrong
     one."""
     settings = user_settings(env, workspace)
-    given = settings.programs.get(name)
-    if given is None:
+    if (given := settings.programs.get(name)) is None:
         return system_program(name)
-    fault = program_fault(given, (*ROOT, os.geteuid()), workspace)
-    if fault is not None:
+    if (fault := program_fault(given, (*ROOT, os.geteuid()), workspace)) is not None:
         raise refuse("E_CONFIG_USER", f"{settings.file} sets programs.{name} to {given}, which {fault}.")
     return given

@@ -159,8 +159,7 @@ def started(
                 raise ValueError(f"`{shown}` {why}; start the program directly")
             raise ValueError(f"`{shown}` would be run from the workspace, where any step can change it")
     search = environment(["PATH"], workspace, given)["PATH"]
-    found = program(words[0], search, workspace)
-    if found is None:
+    if (found := program(words[0], search, workspace)) is None:
         if "/" in words[0] or shutil.which(words[0]) is not None:
             raise ValueError(f"`{argv[0]}` is a program of the workspace only, where any step can change it")
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])

@@ -26,8 +26,7 @@ def system_program(name: str) -> str | None:
 
 def program_fault(path: str, owners: tuple[int, ...], workspace: Path | None) -> str | None:
     real = os.path.realpath(path)
-    fault = _fault(Path(path), owners, workspace, Path(path).parent, Path(real).parent)
-    if fault is not None:
+    if (fault := _fault(Path(path), owners, workspace, Path(path).parent, Path(real).parent)) is not None:
         return fault
     return None if Path(real).is_file() and os.access(real, os.X_OK) else "is not a program"
 

@@ -88,8 +88,7 @@ class ShellText:
 
     def read(self, text: str) -> tuple[Script | None, str | None]:
         """The script of a text, where it can be taken apart, and what bash says is wrong with it, if anything is."""
-        plain = plain_script(text)
-        if plain is not None:
+        if (plain := plain_script(text)) is not None:
             return plain, None
         script = self._kept[text] if text in self._kept else self._script(text)
         fault = None if text in self._sure else self._ask(text)
@@ -97,8 +96,7 @@ class ShellText:
 
     def _script(self, text: str) -> Script | None:
         """The script of a text; None for one that cannot be taken apart, or would cost too much."""
-        plain = plain_script(text)
-        if plain is not None:
+        if (plain := plain_script(text)) is not None:
             return plain
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > PARSED_BYTES_MAX or self._cost > PARSED_COST_MAX:

@@ -77,8 +77,7 @@ _Instruction = tuple[int, int, int, int]
 
 def no_sockets(machine: str) -> bytes | None:
     """The filter for a machine; None where its calls are not known here."""
-    known = _MACHINES.get(machine)
-    if known is None:
+    if (known := _MACHINES.get(machine)) is None:
         return None
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in _program(known))
 

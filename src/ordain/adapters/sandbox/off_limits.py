@@ -65,8 +65,7 @@ def _read_only(workspace: str, name: str) -> tuple[str, ...]:
 def _kept(root: int, name: str, held: contextlib.ExitStack) -> str:
     """Have something be there under this name until `held` is let go."""
     while True:
-        mode = _mode(root, name)
-        if mode is None:
+        if (mode := _mode(root, name)) is None:
             _make(root, name)
         elif not is_stand_in(mode):
             return name

@@ -72,8 +72,7 @@ class BubblewrapSandbox:
         if not self._works:
             if program_path("bwrap", self._workspace) is None:
                 return MISSING
-            fault = self.shell(SandboxLimits()).fault()
-            if fault is not None:
+            if (fault := self.shell(SandboxLimits()).fault()) is not None:
                 return f"bubblewrap does not work here: {fault}"
             self._works = True
         return None
@@ -350,8 +349,7 @@ def _lies_in(path: Path, places: Iterable[Path]) -> bool:
 
 
 def _place(pattern: str, control: Sequence[str]) -> Writable:
-    place = writable(pattern)
-    if place is None:
+    if (place := writable(pattern)) is None:
         raise ValueError(f"a sandbox cannot hold a command to `{pattern}`")
     if place.path and is_control(place.path, control):
         raise ValueError(f"`{place.path}` is off limits to every command in a sandbox")

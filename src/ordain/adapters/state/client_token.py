@@ -90,8 +90,7 @@ class FileClients:
 
     def _read(self, name: str) -> _ClientFile | None:
         files = self._files
-        content = files.read(name, FILE_BYTES_MAX)
-        if content is None:
+        if (content := files.read(name, FILE_BYTES_MAX)) is None:
             return None
         try:
             one = msgspec.json.decode(content, type=_ClientFile)

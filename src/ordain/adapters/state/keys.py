@@ -108,8 +108,7 @@ def sign(directory: Path, name: str, passphrase: str, statement: bytes) -> Signa
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    found = _read(directory, name)
-    if found is None:
+    if (found := _read(directory, name)) is None:
         raise refuse(
             "E_APPROVER", f"There is no key of `{name}` here: {_files(directory).path(_file(name))} does not exist."
         )
@@ -172,8 +171,7 @@ def _read(directory: Path, name: str) -> _KeyFile | None:
     """The key file of `name`, or None when there is none; raises Refused when it is not to be believed."""
     _check_name(name)
     files = _files(directory)
-    content = files.read(_file(name), FILE_BYTES_MAX)
-    if content is None:
+    if (content := files.read(_file(name), FILE_BYTES_MAX)) is None:
         return None
     try:
         found = msgspec.json.decode(content, type=_KeyFile)

@@ -94,8 +94,7 @@ def too_deep_or_private(
             if private(inner):
                 return f"holds `{openat.shown(inner)}`, which is off limits"
             if entry.is_dir(follow_symlinks=False):
-                fault = too_deep_or_private(held, entry.name, inner, private, room - 1)
-                if fault is not None:
+                if (fault := too_deep_or_private(held, entry.name, inner, private, room - 1)) is not None:
                     return fault
     return None
 
@@ -171,8 +170,7 @@ class FileTools:
     def _call(
         self, tool: str, args: Mapping[str, Any], control: Sequence[str], secret_files: Sequence[str]
     ) -> ToolResult:
-        call = self._calls.get(tool)
-        if call is None:
+        if (call := self._calls.get(tool)) is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         # Lint has said the same of every path it could know; this one may have been decided since.
         writes = DEFINITIONS[tool].effect is not EffectClass.READS
@@ -216,8 +214,7 @@ def _check_control(
             return is_control(inner, control) or is_control(to + inner.removeprefix(path), control)
 
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), openat.parent(root, path) as (parent, name):
-            fault = too_deep_or_private(parent, name, path, private)
-            if fault is not None:
+            if (fault := too_deep_or_private(parent, name, path, private)) is not None:
                 raise _ToolFault(f"{path}: it {fault}; nothing was {tool.removesuffix('e')}ed")
 
 
@@ -305,8 +302,7 @@ _MOVE_FAULTS = {
 def _move(root: int, args: Mapping[str, Any]) -> None:
     path, to = args["path"], args["to"]
     with openat.parent(root, path) as (source, name):
-        before = entry_identity(source, name)
-        if before is None:
+        if (before := entry_identity(source, name)) is None:
             raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
         with _moving(path, to):
             already = _identity(root, to)

@@ -189,8 +189,7 @@ class McpTools:
         return streamable_http_client(endpoint.url, http_client=http)
 
     async def _end(self, endpoint: ToolSource, given: Given) -> None:
-        server = self._servers.pop(_key(endpoint, given), None)
-        if server is not None:
+        if (server := self._servers.pop(_key(endpoint, given), None)) is not None:
             await _ended(server)
 
     def close(self) -> None:
@@ -234,8 +233,7 @@ async def _listed(client: mcp.Client) -> dict[str, mcp_types.Tool]:
                 raise ValueError(f"it lists more than {OPERATIONS_MAX:,} operations")
             if len(tool.model_dump_json()) > DEFINITION_BYTES_MAX:
                 raise ValueError(f"what it says of {tool.name[:40]!r} is longer than anybody should read")
-        cursor = page.next_cursor
-        if cursor is None:
+        if (cursor := page.next_cursor) is None:
             return found
     raise ValueError(f"its list has more than {PAGES_MAX} pages")
 

@@ -146,8 +146,7 @@ class _Search:
         if not all(part in whole for part in self._needle.parts):
             return
         for number, line in enumerate(text.split("\n"), 1):
-            place = self._needle.place(line)
-            if place is None:
+            if (place := self._needle.place(line)) is None:
                 continue
             if len(self.found) >= MATCHES_MAX:
                 raise _Full("matches")

@@ -60,8 +60,7 @@ class JoinedToolbox:
         faults = argument_faults(definition, args) if definition is not None else []
         if faults:
             return ToolResult(error="F_STEP_FAILED", detail=faults[0][0])
-        box = self._boxes.get(tool)
-        if box is None:
+        if (box := self._boxes.get(tool)) is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r} to call")
         return await box.call(tool, args, key, control=control, secret_files=secret_files)
 

@@ -48,8 +48,7 @@ class _Repository(NamedTuple):
 
 def list_files(workspace: Path, most: int = FILES_MAX) -> FileList:
     """The files of a workspace: as git lists them, else as they lie there; so many of them at most."""
-    repository = _repository_of(workspace)
-    if repository is not None:
+    if (repository := _repository_of(workspace)) is not None:
         with contextlib.suppress(OSError, ValueError, Refused, openat.IrregularError):
             return _listed(workspace, repository, most)
     return _walked(workspace, most)
@@ -82,8 +81,7 @@ def _repository_of(workspace: Path) -> _Repository | None:
 def diff_files(workspace: Path, is_readable: Callable[[str], bool], files_most: int, bytes_most: int) -> str:
     """How the changed files differ from the commit that is checked out, as unified diffs, as far as they are
     readable."""
-    repository = _repository_of(workspace)
-    if repository is None:
+    if (repository := _repository_of(workspace)) is None:
         return ""
     with contextlib.suppress(OSError, ValueError, Refused, openat.IrregularError), _git(workspace, repository) as ask:
         status = ask("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", ".")
@@ -106,8 +104,7 @@ def _git(workspace: Path, repository: _Repository) -> Iterator[Callable[..., lis
     """Asks git about a repository, through what stands in for it: what it says, between its NULs."""
     import tempfile  # most commands only look
 
-    git = program("git", os.environ.get("PATH", PLAIN_PATH), workspace)
-    if git is None:
+    if (git := program("git", os.environ.get("PATH", PLAIN_PATH), workspace)) is None:
         raise FileNotFoundError("git")
     with tempfile.TemporaryDirectory(prefix="ordain-git-", ignore_cleanup_errors=True) as room:
         _stand_in(Path(room), repository, git_head(repository.top))

@@ -120,8 +120,7 @@ def git_head(place: Path) -> str | None:
     """The commit that is checked out in the repository that a directory lies in; None where there is none."""
     try:
         for directory in (place, *place.parents):
-            repository = _repository(directory / ".git")
-            if repository is not None:
+            if (repository := _repository(directory / ".git")) is not None:
                 return _head(repository)
     except OSError as error:
         raise _head_untold(reason(error)) from error

@@ -96,8 +96,7 @@ class ProtectedFiles:
                 detail = f"The patterns mean {len(found):,} files; {self._files_max:,} can be protected."
                 raise refuse("E_PROTECT", detail)
             for path in sorted(one for one in found.difference(known) if not is_cached(one)):
-                one = _read(root, path, self._bytes_max - size, self._bytes_max)
-                if one is not None:
+                if (one := _read(root, path, self._bytes_max - size, self._bytes_max)) is not None:
                     saved[path] = one
                     size += len(one.content)
         return saved

@@ -53,8 +53,7 @@ def collect(
             secrets[name] = unquote(found[1] or found[2])
     unread = []
     for file in files:
-        text = _read(file, home)
-        if text is None:
+        if (text := _read(file, home)) is None:
             unread.append(file)
             continue
         secrets |= {f"file:{file}{part}": secret for part, secret in _secrets_in(text)}
@@ -76,8 +75,7 @@ def secret_path(file: str, home: Path) -> Path | None:
 
 
 def _read(file: str, home: Path) -> str | None:
-    path = secret_path(file, home)
-    if path is None:
+    if (path := secret_path(file, home)) is None:
         return None
     try:
         content = read_regular(path, FILE_BYTES_MAX)
