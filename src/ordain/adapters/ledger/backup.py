@@ -102,10 +102,10 @@ def restore(source: Path, target: Path) -> chain.Tip:
 
 def _take_backup(source: apsw.Connection, made: apsw.Connection, projection: reader.Projection) -> None:
     _verified(source)
-    events = reader.entries(database.rows(source, _IN_ORDER))
+    events = reader.entries(source.execute(_IN_ORDER))
     reader.record(made, projection, ((stream, chain.Row(seq, body, head)) for _, stream, seq, body, head in events))
     made.execute("UPDATE secret SET value = ? WHERE name = 'seal'", database.first(source, _KEY))
-    kept = database.rows(source, "SELECT seal, body FROM kept")
+    kept = source.execute("SELECT seal, body FROM kept")
     made.executemany("INSERT INTO kept (seal, body) VALUES (?, ?)", kept)
 
 
@@ -132,12 +132,12 @@ def _row(line: bytes) -> tuple[str, chain.Row]:
 
 def _verified(connection: apsw.Connection) -> chain.Tip:
     """The checkpoint of a ledger, once every chain has proved whole and as long as it was recorded to be."""
-    verified = chain.verify_everything(reader.entries(database.rows(connection, _IN_ORDER)))
+    verified = chain.verify_everything(reader.entries(connection.execute(_IN_ORDER)))
     for stream, seq in verified.broken.items():
         raise chain.broken(stream, seq)
     if verified.missing is not None:
         raise reader.gone(verified.missing)
-    for stream, size, head in database.rows(connection, "SELECT stream, size, head FROM streams"):
+    for stream, size, head in connection.execute("SELECT stream, size, head FROM streams"):
         if verified.tips.get(stream) != (size, head):
             raise chain.broken(stream, verified.tips.get(stream, chain.ORIGIN).size + 1)
     return verified.checkpoint
@@ -168,8 +168,7 @@ class FileArchive:
     def __init__(self, path: Callable[[], Path], open_ledger: Callable[[Path], Ledger]) -> None:
         self._path, self._open = path, open_ledger
 
-    def export(self, ledger: Ledger) -> Iterator[bytes]:
-        return export(ledger)
+    export = staticmethod(export)
 
     def backup(self, target: Path, *, outputs: bool = True) -> Tip:
         return backup(self._path(), target, outputs=outputs)

@@ -227,11 +227,6 @@ def first(connection: apsw.Connection, query: str, bindings: Sequence[Any] = ())
     return connection.execute(query, bindings).fetchone()
 
 
-def rows(connection: apsw.Connection, query: str, bindings: Sequence[Any] = ()) -> Iterator[Any]:
-    """The rows that a query finds, one at a time."""
-    return connection.execute(query, bindings)
-
-
 def copy(source: apsw.Connection, target: apsw.Connection) -> None:
     """Everything committed at one moment, whoever writes meanwhile."""
     with target.backup("main", source, "main") as pages:

@@ -119,7 +119,7 @@ def step_names(path: Path, stream: str) -> list[str]:
 
 
 def _names(connection: apsw.Connection) -> list[PlanNames]:
-    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in database.rows(connection, _NEWEST, (PLANS_MAX,))]
+    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in connection.execute(_NEWEST, (PLANS_MAX,))]
     return [
         PlanNames(one.stream, PlanId(one.state.plan_id), one.state.document, (*reversed(one.state.runs),))
         for one in stored
@@ -154,7 +154,7 @@ def _trusted(connection: apsw.Connection) -> Glance | None:
 
 
 def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
-    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in database.rows(connection, _OPEN, (PLANS_MAX,))]
+    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in connection.execute(_OPEN, (PLANS_MAX,))]
     if any(one.fold != database.FOLD or one.state.continues is not None for one in stored):
         return None
     found = []
@@ -175,7 +175,7 @@ def _events(connection: apsw.Connection, stream: str) -> list[_Told]:
     if (found := database.first(connection, _STAND, (stream,))) is None:
         return []
     opened, size, head, last = found
-    stored = [Row(*row) for row in database.rows(connection, database.WALK, (opened, last, 0))][::-1]
+    stored = [Row(*row) for row in connection.execute(database.WALK, (opened, last, 0))][::-1]
     bodies = [msgspec.json.decode(row.body, type=_GlancedBody) for row in stored]
     whole = verify(stored, end=Tip(size, head)) is None
     if not whole or any((body.stream, body.seq) != (stream, at) for at, body in enumerate(bodies, 1)):

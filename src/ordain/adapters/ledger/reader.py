@@ -59,7 +59,7 @@ def events_after(connection: apsw.Connection, stream: str, after: int) -> tuple[
         return ()
     # Where the way back is damaged, all events are looked through: they may be whole, or tell what is not.
     for query in (database.WALK, _SCAN):
-        back = [chain.Row(*row) for row in database.rows(connection, query, (opened, last, after))]
+        back = [chain.Row(*row) for row in connection.execute(query, (opened, last, after))]
         try:
             return _verified(stream, back[::-1], after, end)
         except Refused:
@@ -132,7 +132,7 @@ def accounted(connection: apsw.Connection) -> bool:
 def lost(connection: apsw.Connection, stream: str) -> bool:
     """Whether there are events of a stream that the table of streams does not know; looks through all of them."""
     query = "SELECT body, min(seq) FROM events WHERE stream NOT IN (SELECT opened FROM streams) GROUP BY stream"
-    for body, _ in database.rows(connection, query):
+    for body, _ in connection.execute(query):
         with suppress(msgspec.DecodeError, TypeError):
             if chain.place(body).stream == stream:
                 return True
@@ -231,7 +231,7 @@ def rebuild(connection: apsw.Connection) -> int:
         projection = Projection()
         moved: list[tuple[int, int, int]] = []
         query = f"SELECT position, stream, previous, {database.EVENT} FROM events ORDER BY position"
-        for position, stream, previous, seq, body, head in database.rows(connection, query):
+        for position, stream, previous, seq, body, head in connection.execute(query):
             if position != projection.checkpoint.size + 1:
                 raise gone(projection.checkpoint.size + 1)
             placed = projection.take(_name(position, body), chain.Row(seq, body, head))
@@ -310,14 +310,14 @@ def open_to_look(path: Path, busy_timeout_ms: int = database.BUSY_TIMEOUT_MS) ->
 
 def _convert(connection: apsw.Connection) -> None:
     """The events in the order in which their streams were opened, which is as much as format 1 knew of it."""
-    for (stray,) in database.rows(connection, _STRAYS):
+    for (stray,) in connection.execute(_STRAYS):
         raise chain.broken(stray, 1)
-    ends = tuple(database.rows(connection, "SELECT stream, size, head FROM streams ORDER BY opened"))
+    ends = tuple(connection.execute("SELECT stream, size, head FROM streams ORDER BY opened"))
     connection.execute(_SET_ASIDE)
     database.furnish(connection)
     projection = Projection()
     for stream, size, head in ends:
-        found = [chain.Row(*row) for row in database.rows(connection, _ROWS_1, (stream,))]
+        found = [chain.Row(*row) for row in connection.execute(_ROWS_1, (stream,))]
         if (fault := chain.verify(found, end=chain.Tip(size, head))) is not None:
             raise chain.broken(stream, fault)
         record(connection, projection, ((stream, row) for row in found))

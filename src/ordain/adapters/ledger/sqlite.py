@@ -126,14 +126,14 @@ class SqliteLedger:
     def streams(self, prefix: str) -> Sequence[str]:
         with self._reading() as connection:
             query = "SELECT stream, opened FROM streams WHERE stream >= ? ORDER BY stream"
-            beyond = database.rows(connection, query, (prefix,))
+            beyond = connection.execute(query, (prefix,))
             found = takewhile(lambda row: row[0].startswith(prefix), beyond)
             return tuple(stream for stream, _ in sorted(found, key=lambda row: row[1]))
         return ()
 
     def lookup(self, id_prefix: str) -> Sequence[tuple[str, str]]:
         with self._reading() as connection:
-            beyond = database.rows(connection, "SELECT id, stream FROM names WHERE id >= ? ORDER BY id", (id_prefix,))
+            beyond = connection.execute("SELECT id, stream FROM names WHERE id >= ? ORDER BY id", (id_prefix,))
             return tuple(islice(takewhile(lambda row: row[0].startswith(id_prefix), beyond), LOOKUP_MAX))
         return ()
 
@@ -144,7 +144,7 @@ class SqliteLedger:
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
         query = f"SELECT opened, body FROM plans {where} ORDER BY opened DESC LIMIT ?2"
         with self._reading() as connection:
-            found = tuple(database.rows(connection, query, (document, -1 if newest is None else newest)))[::-1]
+            found = tuple(connection.execute(query, (document, -1 if newest is None else newest)))[::-1]
             summaries = (reader.summary_of(connection, opened, body) for opened, body in found)
             return tuple(summary for summary in summaries if summary is not None)
         return ()
@@ -156,7 +156,7 @@ class SqliteLedger:
         with self._reading() as connection:
             start = reader.last_checkpoint(connection)
             query = "SELECT head FROM events WHERE position > ? ORDER BY position"
-            heads = database.rows(connection, query, (start.size,))
+            heads = connection.execute(query, (start.size,))
             return chain.checkpoint((head for (head,) in heads), start)
         return chain.ORIGIN
 
@@ -169,7 +169,7 @@ class SqliteLedger:
         (end,), position = self._first("SELECT coalesce(max(position), 0) FROM events"), 0
         while True:
             with self._reading() as connection:
-                found = tuple(database.rows(connection, query, (position, end, CHUNK)))
+                found = tuple(connection.execute(query, (position, end, CHUNK)))
             if not found:
                 return
             yield from found
@@ -210,7 +210,7 @@ class SqliteLedger:
     def kept_sizes(self) -> Mapping[str, int]:
         sizes: dict[str, int] = {}
         with self._reading() as connection:
-            for name, size in database.rows(connection, "SELECT seal, length(body) FROM kept"):
+            for name, size in connection.execute("SELECT seal, length(body) FROM kept"):
                 seal = name.partition("/")[0]
                 sizes[seal] = sizes.get(seal, 0) + size
         return sizes

@@ -303,7 +303,7 @@ class _Batch:
             for append, bodies in request.appends:
                 name = append.stream
                 if append.drops:
-                    since = database.rows(self._connection, _BODIES, (append.seen,))
+                    since = self._connection.execute(_BODIES, (append.seen,))
                     chain.refuse_named(append.drops, (body for (*_, body) in (*since, *stored[:rows_before])))
                 stream = streams.get(name) or self._stream(name)
                 stand, heads = chain.add(
@@ -391,7 +391,7 @@ class _Batch:
         """One for every so many events that have come to be since the last one that is remembered."""
         tip = reader.last_checkpoint(self._connection)
         while (end := tip.size + database.CHECKPOINT_EVERY) <= self._known.position:
-            heads = database.rows(self._connection, _HEADS, (tip.size, end))
+            heads = self._connection.execute(_HEADS, (tip.size, end))
             tip = chain.checkpoint((head for (head,) in heads), tip)
             self._connection.execute(reader.REMEMBER, tip)
 

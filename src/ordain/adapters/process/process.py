@@ -243,7 +243,10 @@ class ProcessGroups:
                 if not note.mark.startswith(mark_prefix):
                     continue
                 started = _started(int(file.name))
-                if started in ("", note.started) or (not note.started and _is_about(started, file.stat().st_mtime)):
+                same = started in ("", note.started)
+                if not same and not note.started:
+                    same = abs(time.mktime(time.strptime(started)) - file.stat().st_mtime) <= _NOTED_S
+                if same:
                     os.killpg(int(file.name), signal.SIGKILL)
                     ended += 1
             file.unlink(missing_ok=True)
@@ -260,7 +263,3 @@ def _started(pid: int) -> str:
 
     done = subprocess.run(words, env={"LC_ALL": "C"}, capture_output=True, check=False)
     return done.stdout.decode("ascii", "replace").strip()
-
-
-def _is_about(started: str, when: float) -> bool:
-    return abs(time.mktime(time.strptime(started)) - when) <= _NOTED_S

@@ -99,8 +99,7 @@ def create(directory: Path, name: str, passphrase: str, cost: int = COST) -> Pub
 
 def public_key(directory: Path, name: str) -> PublicKey | None:
     """The public half of a key that lies here, or None; as trustworthy as the file, which was not opened for it."""
-    found = _read(directory, name)
-    return None if found is None else found.header.public_key
+    return found.header.public_key if (found := _read(directory, name)) is not None else None
 
 
 def sign(directory: Path, name: str, passphrase: str, statement: bytes) -> Signature:
@@ -219,5 +218,4 @@ class FileKeyring:
         except WrongPassphrase:
             return None
 
-    def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
-        return verify(key, signature, statement)
+    verify = staticmethod(verify)

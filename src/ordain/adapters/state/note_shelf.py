@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ordain.adapters.workspace.openat import opened
+from ordain.adapters.workspace.openat import READ, opened, place_file, root
 from ordain.core.guard.plan_note import NOTE_MAX, NOTES_MAX, PlanNote
 
 _ID = re.compile(r"n-[0-9a-f]{8}")
@@ -26,22 +26,16 @@ class FileNotes:
     def keep(self, note: PlanNote) -> None:
         directory = self._directory()
         directory.mkdir(mode=0o700, exist_ok=True)
-        written = directory / f".{note.note_id}.{os.getpid()}"
-        with opened(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC) as handle:
-            data = msgspec.json.encode(note)
-            if os.write(handle, data) != len(data):
-                raise OSError("no room for a note")
-        written.rename(directory / f"{note.note_id}.json")
+        with root(directory) as held:
+            place_file(held, f"{note.note_id}.json", msgspec.json.encode(note), 0o600)
         for old in self.all()[:-NOTES_MAX]:
             self.dismiss(old.note_id)
 
     def all(self) -> tuple[PlanNote, ...]:
         found: list[PlanNote] = []
         for path in self._directory().glob("n-*.json"):
-            with (
-                suppress(OSError, msgspec.DecodeError, UnicodeDecodeError),  # another took it away, or it is not ours
-                opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC) as handle,
-            ):
+            # Another took it away, or it is not ours.
+            with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), opened(path, READ) as handle:
                 found.append(msgspec.json.decode(os.read(handle, _BYTES_MAX), type=PlanNote))
         return tuple(sorted(found, key=lambda note: (note.at, note.note_id)))
 

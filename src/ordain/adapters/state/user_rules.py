@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ordain.adapters.state.directory import state_directory, state_path
-from ordain.adapters.workspace.openat import READ, opened
+from ordain.adapters.workspace.openat import READ, opened, place_file, root
 from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Refused
 
@@ -46,11 +46,8 @@ def is_confirmed(data: bytes, env: Mapping[str, str]) -> bool:
 
 def confirm(data: bytes, env: Mapping[str, str]) -> None:
     """Let it count, as a person said."""
-    state = state_directory(env, None)
-    written = state / f".{CONFIRMED}.{os.getpid()}"
-    with opened(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC) as handle:
-        os.write(handle, f"{_digest(data)}\n".encode())
-    written.replace(state / CONFIRMED)
+    with root(state_directory(env, None)) as state:
+        place_file(state, CONFIRMED, f"{_digest(data)}\n".encode(), 0o600)
 
 
 def _digest(data: bytes) -> str:

@@ -34,18 +34,15 @@ class DoorClient:
         self._lines.send(b"")  # ends what a client before us may have begun to say
 
     async def offers(self) -> Sequence[Offer]:
-        """The tools there are."""
         told = await self._ask("list")
         if told.answer is not None and told.answer.problem is not None:
             raise Refused([told.answer.problem])
         return told.offers
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
-        """What a call of a tool is answered. When cancelled, it is taken back."""
         return (await self._ask("call", tool, args)).answer or CallAnswer()
 
     async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
-        """Whether the agent may make a call itself."""
         return (await self._ask("may", tool, args)).answer or CallAnswer(problem=_UNANSWERED)
 
     def close(self) -> None:

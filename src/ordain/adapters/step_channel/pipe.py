@@ -94,9 +94,6 @@ class PipePair:
 
     async def close(self) -> None:
         self.shut()
-        await self._end_calls()
-
-    async def _end_calls(self) -> None:
         tasks = list(self._calls.values())
         for task in tasks:
             task.cancel()

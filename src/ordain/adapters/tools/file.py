@@ -93,9 +93,9 @@ def too_deep_or_private(
             inner = f"{path}/{entry.name}"
             if private(inner):
                 return f"holds `{openat.shown(inner)}`, which is off limits"
-            if entry.is_dir(follow_symlinks=False):
-                if (fault := too_deep_or_private(held, entry.name, inner, private, room - 1)) is not None:
-                    return fault
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if is_directory and (fault := too_deep_or_private(held, entry.name, inner, private, room - 1)):
+                return fault
     return None
 
 
@@ -181,9 +181,8 @@ class FileTools:
         try:
             with openat.root(self._workspace) as root:
                 if writes:
-                    _check_control(
-                        root, self._workspace, tool, paths, control, deep=args.get("recursive", tool == "move")
-                    )
+                    deep = args.get("recursive", tool == "move")
+                    _check_control(root, self._workspace, tool, paths, control, deep=deep)
                 found = search_files(root, args, secret_files) if tool == "search" else call(root, args)
                 return ToolResult(value=found)
         except openat.EscapeError as error:
@@ -245,9 +244,7 @@ def _list(root: int, args: Mapping[str, Any]) -> list[str]:
     with openat.directory(root, args.get("path", ".")) as directory:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         # A name need not be UTF-8; what is not is shown, not hidden, and cannot break what is stored.
-        names = [openat.shown(entry.name) for entry in entries]
-        folders = [entry.is_dir(follow_symlinks=False) for entry in entries]
-        return [name + "/" * folder for name, folder in zip(names, folders, strict=True)]
+        return [openat.shown(one.name) + "/" * one.is_dir(follow_symlinks=False) for one in entries]
 
 
 def _write(root: int, args: Mapping[str, Any]) -> None:
@@ -375,10 +372,7 @@ def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftove
 
 
 def _umask() -> int:
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    except (OSError, ValueError):
-        pass
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))
     return 0o022

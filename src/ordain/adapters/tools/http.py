@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
 from ordain.adapters.process.spool import Spool
@@ -36,8 +36,8 @@ class HttpTools:
     """ports.Toolbox with `http_request`, in threads of its own: servers that are slow must hold up nobody else."""
 
     def __init__(self, room: Callable[[], Path] | None = None) -> None:
+        """`room` is where there is some for a long answer."""
         self._room = room
-        """Where there is room for a long answer."""
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -118,12 +118,11 @@ class _Wire:
                 connection.connect(where)
                 self.go_on()
                 return connection
-            except OSError as error:
+            except (OSError, _Fault) as error:
                 connection.close()
+                if isinstance(error, _Fault):
+                    raise
                 failure = error
-            except _Fault:
-                connection.close()
-                raise
         raise failure
 
     def go_on(self) -> None:
@@ -138,21 +137,13 @@ class _Wire:
             self._held = connection.dup() if connection is not None else None
 
 
-class _Answer(NamedTuple):
-    status: int
-    location: str | None
-    """Where it leads to."""
-    body: Spool
-
-
 def _call(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> ToolResult:
     wanted = args.get("status")
     try:
-        answer = _exchange(wire, args, room)
-        good = answer.status == wanted if wanted is not None else 200 <= answer.status < 300
+        status, body = _exchange(wire, args, room)
+        good = status == wanted if wanted is not None else 200 <= status < 300
         error = None if good else "F_STEP_FAILED"
-        detail = "" if good else f"the server answered with status {answer.status}"
-        body = answer.body
+        detail = "" if good else f"the server answered with status {status}"
         return ToolResult(error=error, detail=detail, output=body.end(), output_bytes=body.size, whole=body.whole())
     except _Fault as fault:
         return ToolResult(error="F_STEP_FAILED", detail=str(fault))
@@ -160,7 +151,8 @@ def _call(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None)
         wire.end()
 
 
-def _exchange(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> _Answer:
+def _exchange(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> tuple[int, Spool]:
+    """The status and the body of the answer, where redirects to the same server end."""
     url, method, headers = args["url"], args.get("method", "GET"), args.get("headers", {})
     address, fault = read_address(url), header_fault(headers)
     if address is None:
@@ -168,11 +160,12 @@ def _exchange(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | N
     if fault is not None:
         raise _Fault(f"it would send the header {fault}")
     for _ in range(REDIRECTS_MAX + 1):
-        answer = _ask(wire, method, address, headers, args.get("body"), Spool(room))
-        follows = method in _SAFE and answer.status in _REDIRECTS and answer.status != args.get("status")
-        if not follows or answer.location is None:
-            return answer
-        url = urldefrag(urljoin(url, answer.location)).url
+        body = Spool(room)
+        status, location = _ask(wire, method, address, headers, args.get("body"), body)
+        follows = method in _SAFE and status in _REDIRECTS and status != args.get("status")
+        if not follows or location is None:
+            return status, body
+        url = urldefrag(urljoin(url, location)).url
         origin, address = address.origin, read_address(url)
         if address is None:
             raise _Fault("it is redirected to an address that no request can be sent to")
@@ -184,7 +177,8 @@ def _exchange(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | N
 
 def _ask(
     wire: _Wire, method: str, address: Address, headers: Mapping[str, str], body: str | None, spool: Spool
-) -> _Answer:
+) -> tuple[int, str | None]:
+    """The status of one answer, and where it leads to."""
     import http.client  # few plans send requests
 
     try:
@@ -200,12 +194,11 @@ def _ask(
         ours = {name: value for name, value in _HEADERS.items() if name.lower() not in given}
         client.request(method, address.target, body=data, headers={**ours, **headers})
         response = client.getresponse()
-        answer = _Answer(response.status, response.getheader("Location"), spool)
         while data := response.read(65536):
             spool.take(data)
         if response.length:  # the library tells of a body that ends early only where it is sent in chunks
             raise OSError(f"{response.length} bytes are missing")
-        return answer
+        return response.status, response.getheader("Location")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise _Fault(f"it was sent, and no whole answer came: {error or type(error).__name__}") from error
     finally:

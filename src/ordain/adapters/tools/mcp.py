@@ -85,7 +85,11 @@ class McpTools:
             how = 'Install it with `pip install "ordain[mcp]"`.'
             raise refuse("E_TOOL_SOURCE", f"The tool `{name}` needs the extra `mcp`: {error}.", how) from error
         except Exception as error:
-            raise refuse("E_TOOL_SOURCE", f"The tool `{name}` cannot be had: {_why(error)}.", _where(source)) from error
+            how = f"It is at {source.url}."
+            if source.url is None:
+                how = "It is started in an empty directory, where `{workspace}` means the workspace, with: "
+                how += typed(source.mcp)
+            raise refuse("E_TOOL_SOURCE", f"The tool `{name}` cannot be had: {_why(error)}.", how) from error
         made = (_definition(name, source, tool) for tool in server.listed.values())
         return {one.name: one for one in made}
 
@@ -280,9 +284,3 @@ def _why(error: BaseException) -> str:
         return error.problems[0].detail.removesuffix(".")
     said = " ".join(str(error).split())[:DETAIL_MAX]
     return said or type(error).__name__
-
-
-def _where(source: ToolSource) -> str:
-    if source.url is not None:
-        return f"It is at {source.url}."
-    return f"It is started in an empty directory, where `{{workspace}}` means the workspace, with: {typed(source.mcp)}"

@@ -6,6 +6,7 @@ No link is followed. A pattern is plain text with stars, so none takes longer th
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -25,10 +26,8 @@ FILE_BYTES_MAX = 2 << 20
 BYTES_MAX = 128 << 20
 ENTRIES_MAX = 50_000
 _DEPTH_MAX = 60
-_NOTES = {
-    "matches": f"There are more than {MATCHES_MAX} lines like this: search for more of the text, or in less.",
-    "entries": "There is more here than one search looks at: name a directory, or what files are called.",
-}
+_MATCHES = f"There are more than {MATCHES_MAX} lines like this: search for more of the text, or in less."
+_ENTRIES = "There is more here than one search looks at: name a directory, or what files are called."
 
 
 class SearchFault(Exception):
@@ -74,7 +73,7 @@ def search_files(root: int, args: Mapping[str, Any], secret_files: Sequence[str]
             with openat.parent(root, place) as (parent, name):
                 looking.file(parent, name, place)
     except _Full as full:
-        note = _NOTES[str(full)]
+        note = str(full)
     return {"matches": looking.found, "complete": not note, **({"note": note} if note else {})}
 
 
@@ -96,26 +95,24 @@ class _Search:
             elif self._named is None or self._named.matches(above + name):
                 self.file(directory, name, above + name)
         if folders and not room:
-            raise _Full("entries")
+            raise _Full(_ENTRIES)
         for name in folders:
             path = above + name
             if folded(name) in SKIPPED or is_kept(path) or handed_fault(path) is not None:
                 continue
-            try:
-                inner = os.open(name, openat.DIRECTORY, dir_fd=directory)
-            except OSError:  # gone, not ours to look into, or a link by now
-                continue
-            try:
+            with contextlib.ExitStack() as held:
+                try:
+                    inner = held.enter_context(openat.opened(name, openat.DIRECTORY, parent=directory))
+                except OSError:  # gone, not ours to look into, or a link by now
+                    continue
                 self.tree(inner, f"{path}/", room - 1)
-            finally:
-                os.close(inner)
 
     def _listed(self, directory: int) -> Iterator[tuple[str, bool]]:
         with os.scandir(directory) as entries:
             for entry in sorted(entries, key=lambda one: one.name):
                 self._entries += 1
                 if self._entries > ENTRIES_MAX:
-                    raise _Full("entries")
+                    raise _Full(_ENTRIES)
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if is_folder or entry.is_file(follow_symlinks=False):
                     yield entry.name, is_folder
@@ -133,7 +130,7 @@ class _Search:
             return
         self._bytes += len(data)
         if self._bytes > BYTES_MAX:
-            raise _Full("entries")
+            raise _Full(_ENTRIES)
         if len(data) <= FILE_BYTES_MAX and b"\0" not in data:
             self._lines(data, openat.shown(path))
 
@@ -149,6 +146,6 @@ class _Search:
             if (place := self._needle.place(line)) is None:
                 continue
             if len(self.found) >= MATCHES_MAX:
-                raise _Full("matches")
+                raise _Full(_MATCHES)
             begin = max(0, place - LINE_MAX // 2) if len(line) > LINE_MAX else 0
             self.found.append(f"{path}:{number}: {line[begin : begin + LINE_MAX].strip()}")
