@@ -50,7 +50,7 @@ def _object_in(finished: Finished) -> dict[str, Any] | None:
     return next(_objects_of((text, text.rpartition(b"\n")[2])), None)
 
 
-def _at(value: Any, *names: str) -> Any:
+def at(value: Any, *names: str) -> Any:
     """What an object has under these names, one in the other; None where it has no such thing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
@@ -58,13 +58,13 @@ def _at(value: Any, *names: str) -> Any:
 
 
 def _text(value: Any, *names: str) -> str:
-    found = _at(value, *names)
+    found = at(value, *names)
     return found if isinstance(found, str) else ""
 
 
 def _all(value: Any, *names: str) -> list[Any]:
     """What is in the list or object that is there."""
-    found = _at(value, *names)
+    found = at(value, *names)
     return list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
 
 
@@ -153,8 +153,8 @@ def read_object(finished: Finished) -> Said:
     if (said := _object_in(finished)) is None:
         return unread(finished)
     # By model there is all that it asked beside the conversation, too.
-    counts = [_at(counted, name) for counted in _all(said, "modelUsage") for name in _CLAUDE_TOKENS]
-    counts = counts or [_at(said, "usage", name) for name in _CLAUDE_USAGE]
+    counts = [at(counted, name) for counted in _all(said, "modelUsage") for name in _CLAUDE_TOKENS]
+    counts = counts or [at(said, "usage", name) for name in _CLAUDE_USAGE]
     error = None
     if said.get("is_error") is True:
         errors = "; ".join(map(_text, _all(said, "errors")))
@@ -167,11 +167,11 @@ def read_codex(finished: Finished) -> Said:
     text, error, ended, tokens = "", None, False, list[Any]()
     for line in _lines(finished):
         kind = _text(line, "type")
-        if kind == "item.completed" and _at(line, "item", "type") == "agent_message":
+        if kind == "item.completed" and at(line, "item", "type") == "agent_message":
             text = _text(line, "item", "text")
         elif kind == "turn.completed":
             ended, error = True, None
-            tokens += [_at(line, "usage", "input_tokens"), _at(line, "usage", "output_tokens")]
+            tokens += [at(line, "usage", "input_tokens"), at(line, "usage", "output_tokens")]
         elif kind == "turn.failed":
             ended, error = True, in_words(_text(line, "error", "message")) or NOTHING
     if not ended:
@@ -185,12 +185,12 @@ def read_gemini(finished: Finished) -> Said:
     ended = _object_in(finished)
     if ended is None and told is None:
         return unread(finished)
-    fault = _at(ended, "error") or (told if _at(ended, "response") is None else None)
+    fault = at(ended, "error") or (told if at(ended, "response") is None else None)
     error = None
     if fault is not None:
         error = in_words(_text(fault, "message") or text_of(fault).decode()) or NOTHING
-    tokens = [_at(model, "tokens", "total") for model in _all(ended, "stats", "models")]
-    return Said(text=text_of(_at(ended, "response")), used=used(tokens), error=error)
+    tokens = [at(model, "tokens", "total") for model in _all(ended, "stats", "models")]
+    return Said(text=text_of(at(ended, "response")), used=used(tokens), error=error)
 
 
 def read_opencode(finished: Finished) -> Said:
@@ -198,16 +198,16 @@ def read_opencode(finished: Finished) -> Said:
     texts, last, error, ended = list[str](), None, None, False
     tokens, costs = list[Any](), list[Any]()
     for line in _lines(finished):
-        kind, part, fault = _text(line, "type"), _at(line, "part"), _at(line, "error")
+        kind, part, fault = _text(line, "type"), at(line, "part"), at(line, "error")
         if kind == "text":
-            texts = [*(texts if _at(part, "messageID") == last else ()), _text(part, "text")]
-            last = _at(part, "messageID")
+            texts = [*(texts if at(part, "messageID") == last else ()), _text(part, "text")]
+            last = at(part, "messageID")
         elif kind == "step_finish":
             ended = True
-            tokens.append(_at(part, "tokens", "total"))
-            costs.append(_at(part, "cost"))
+            tokens.append(at(part, "tokens", "total"))
+            costs.append(at(part, "cost"))
         elif kind == "error" and isinstance(fault, dict):
-            status = _at(fault, "data", "statusCode")
+            status = at(fault, "data", "statusCode")
             said = _text(fault, "data", "message") or _text(fault, "name")
             error = in_words(f"{status} {said}" if isinstance(status, int) else said) or NOTHING
     if not ended and error is None:
@@ -220,12 +220,12 @@ def read_pi(finished: Finished) -> Said:
     text, tokens, costs = "", list[Any](), list[Any]()
     wrong: str | None = last_line(finished.errors) or NOTHING
     for line in _lines(finished):
-        message = _at(line, "message")
+        message = at(line, "message")
         if line.get("type") != "turn_end" or not isinstance(message, dict):
             continue
-        text = "\n".join(_text(part, "text") for part in _all(message, "content") if _at(part, "type") == "text")
-        failed = _at(message, "stopReason") in ("error", "aborted")
+        text = "\n".join(_text(part, "text") for part in _all(message, "content") if at(part, "type") == "text")
+        failed = at(message, "stopReason") in ("error", "aborted")
         wrong = in_words(_text(message, "errorMessage")) or NOTHING if failed else None
-        tokens.append(_at(message, "usage", "totalTokens"))
-        costs.append(_at(message, "usage", "cost", "total"))
+        tokens.append(at(message, "usage", "totalTokens"))
+        costs.append(at(message, "usage", "cost", "total"))
     return Said(text=text_of(text), used=used(tokens, costs), error=wrong)

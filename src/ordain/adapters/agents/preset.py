@@ -208,29 +208,14 @@ def _gemini(asked: PresetRequest, preset: Preset) -> PresetStart:
     if not asked.agent.own_tools:
         # They are not even there then. One that is there and denied takes a tool of a server with its name along.
         settings["tools"] = {"core": ["none"]}
-    try:
-        signing_in = msgspec.json.decode(asked.settings, type=_GeminiSettings).security.auth.selected
-    except (msgspec.MsgspecError, ValueError, RecursionError):  # then it looks at the variables that it has
-        signing_in = None
-    if signing_in is None and "GEMINI_API_KEY" in asked.agent.env:
+    # Where nothing is said it looks at the variables that it has.
+    theirs = _read(asked.settings, msgspec.json.Decoder(dict[str, Any]).decode)
+    signing_in = output.at(theirs, "security", "auth", "selectedType")
+    if not isinstance(signing_in, str) and "GEMINI_API_KEY" in asked.agent.env:
         signing_in = "gemini-api-key"  # it guesses, and wrongly where it is told of another server besides
-    if signing_in is not None:
+    if isinstance(signing_in, str):
         settings["security"] = {"auth": {"selectedType": signing_in}}
     return PresetStart(files={f"gemini/{preset.settings}": _in_json(settings)})
-
-
-class _Auth(msgspec.Struct, frozen=True):
-    selected: str | None = msgspec.field(name="selectedType", default=None)
-
-
-class _Security(msgspec.Struct, frozen=True):
-    auth: _Auth = _Auth()
-
-
-class _GeminiSettings(msgspec.Struct, frozen=True):
-    """How the user has it sign in."""
-
-    security: _Security = _Security()
 
 
 def _opencode(asked: PresetRequest, preset: Preset) -> PresetStart:

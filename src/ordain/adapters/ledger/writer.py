@@ -57,13 +57,10 @@ class Request:
         self.appends: list[tuple[Append, list[bytes]]] = []
         self.kept: list[tuple[str, bytes]] = []
         for append in appends:
-            bodies, seq = [], append.expected
-            for event in append.events:
-                seq += 1
-                bodies.append(chain.encode(append.stream, seq, at, event))
+            numbered = enumerate(append.events, append.expected + 1)
+            bodies = [chain.encode(append.stream, seq, at, event) for seq, event in numbered]
             self.appends.append((append, bodies))
-            for body in append.keeps:
-                self.kept.append((seal(body), body))
+            self.kept += [(seal(body), body) for body in append.keeps]
         self.artifacts = [artifact for append in appends for artifact in append.artifacts]
         self.drops = [(seal,) for append in appends for seal in append.drops]
         self.size = (
@@ -318,8 +315,7 @@ class _Batch:
                     last = position
                     recorded = Recorded(stream=name, seq=seq, at=request.at, event=event, head=head.hex())
                     summary = summarise(summary, recorded)
-                    for identifier in ids_named(event):
-                        names.append((identifier, name))
+                    names += [(identifier, name) for identifier in ids_named(event)]
                     written.append(recorded)
                 if opened:
                     before.append((name, stream))
@@ -330,8 +326,7 @@ class _Batch:
                 streams[name] = stream
             return refused
         self._known.position = position
-        for name, _ in before:
-            self._moved.add(name)
+        self._moved.update(name for name, _ in before)
         self._kept += request.kept
         self._artifacts += request.artifacts
         self._drops += request.drops
@@ -382,10 +377,8 @@ class _Batch:
         opened, size, head, epoch, last, summary = row
         if database.first(self._connection, _LAST, (last,)) != (opened, size, head):
             raise chain.broken(name, max(size, 1))
-        stand = chain.Stand(size, head, epoch)
-        return _Stream(
-            opened, stand, last, reader.summary_of(self._connection, opened, summary) if summary is not None else None
-        )
+        kept = reader.summary_of(self._connection, opened, summary) if summary is not None else None
+        return _Stream(opened, chain.Stand(size, head, epoch), last, kept)
 
     def _remember_checkpoints(self) -> None:
         """One for every so many events that have come to be since the last one that is remembered."""

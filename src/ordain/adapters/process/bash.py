@@ -122,7 +122,13 @@ class BashShell:
             if (bash := self.program("bash")) is None:
                 return Finished(duration_ms=0, fault="bash is not installed")
             words = (bash, *BASH_OPTIONS, command.text)
-        self._become_reaper()
+        if not self._reaping:
+            # Have orphans of our commands handed to us (Linux), so that one that detached itself can still be found.
+            import ctypes
+
+            self._reaping = True
+            with contextlib.suppress(OSError, AttributeError):
+                ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
             BashShell._childless = all(is_over(pid) for pid in children_of_us())
@@ -239,15 +245,6 @@ class BashShell:
                     await _exit_of(child)
                 return None
         return "it is a process of another user" if ours is None else "the system does not let go of it"
-
-    def _become_reaper(self) -> None:
-        """Have orphans of our commands handed to us (Linux), so that one that detached itself can still be found."""
-        if not self._reaping:
-            import ctypes
-
-            self._reaping = True
-            with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def _kill_leftovers(self, group: int, mark: str) -> int:
         try:

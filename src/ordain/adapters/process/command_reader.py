@@ -63,6 +63,6 @@ def _own_entries(workspace: Path) -> list[str]:
 def _entry_fault(title: str, said: object) -> str | None:
     try:
         parse_entry(said if isinstance(said, dict) else {"": ""})
+        return None
     except (ValueError, AttributeError) as error:
         return f"has the entry `{title}`, which is none: {error}"
-    return None

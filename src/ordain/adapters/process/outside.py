@@ -58,10 +58,8 @@ def environment(names: Sequence[str], workspace: Path, given: Mapping[str, str] 
     given = os.environ if given is None else given
     found = {name: given[name] for name in names if name in given}
     found["PATH"] = _safe_path(found.get("PATH", ""), workspace)
-    kept = {
-        name: value for name, value in found.items() if variable_fault(name) is None or not _mentions(value, workspace)
-    }
-    return {**kept, "PYTHONSAFEPATH": "1"}
+    led = {name for name, value in found.items() if variable_fault(name) is not None and _mentions(value, workspace)}
+    return {**{name: value for name, value in found.items() if name not in led}, "PYTHONSAFEPATH": "1"}
 
 
 def _safe_path(search: str, workspace: Path) -> str:
@@ -254,12 +252,10 @@ def _end_of(path: Path) -> Path:
 
 def _interpreter(path: Path) -> list[str]:
     """The words after `#!`."""
-    try:
-        with path.open("rb") as file:
-            line = file.readline(_FIRST_LINE)
-    except OSError:
-        return []
-    return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        line = file.readline(_FIRST_LINE)
+        return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    return []
 
 
 def our_python() -> tuple[str, ...]:

@@ -90,27 +90,21 @@ def with_descendants(roots: Iterable[int]) -> set[int]:
     found: set[int] = set()
     waiting = list(roots)
     while waiting:
-        pid = waiting.pop()
-        if pid in found:
-            continue
-        found.add(pid)
-        waiting += _children(str(pid))
+        if (pid := waiting.pop()) not in found:
+            found.add(pid)
+            waiting += _children(str(pid))
     return found
 
 
 def _children(process: str) -> list[int]:
     """The children that each thread of a process started or was handed."""
-    found: list[int] = []
-    for thread in _names(f"/proc/{process}/task"):
-        found += [int(word) for word in (_content(f"/proc/{process}/task/{thread}/children") or b"").split()]
-    return found
+    files = (f"/proc/{process}/task/{thread}/children" for thread in _names(f"/proc/{process}/task"))
+    return [int(word) for file in files for word in (_content(file) or b"").split()]
 
 
 def mark_of(pid: int) -> str | None:
-    for entry in _environment(pid).split(b"\0"):
-        if entry.startswith(MARK.encode() + b"="):
-            return entry.partition(b"=")[2].decode("utf-8", "replace")
-    return None
+    marks = (one.partition(b"=")[2] for one in _environment(pid).split(b"\0") if one.startswith(MARK.encode() + b"="))
+    return next((mark.decode("utf-8", "replace") for mark in marks), None)
 
 
 def _environment(pid: int) -> bytes:
@@ -243,10 +237,9 @@ class ProcessGroups:
                 if not note.mark.startswith(mark_prefix):
                     continue
                 started = _started(int(file.name))
-                same = started in ("", note.started)
-                if not same and not note.started:
-                    same = abs(time.mktime(time.strptime(started)) - file.stat().st_mtime) <= _NOTED_S
-                if same:
+                if started in ("", note.started) or (
+                    not note.started and abs(time.mktime(time.strptime(started)) - file.stat().st_mtime) <= _NOTED_S
+                ):
                     os.killpg(int(file.name), signal.SIGKILL)
                     ended += 1
             file.unlink(missing_ok=True)

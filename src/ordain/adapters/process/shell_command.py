@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -274,10 +275,8 @@ def words_of(node: Node) -> Words:
 def _test_words(text: str) -> Words:
     """The words between `[` and `]`, which tree-sitter takes apart as an expression and not as words."""
     if not set(text) & set("$`\\"):
-        try:
+        with contextlib.suppress(ValueError):
             return tuple(shlex.split(text))
-        except ValueError:
-            pass
     return tuple(word if not set(word) & set("$`'\"\\") else None for word in text.split())
 
 

@@ -209,9 +209,8 @@ class SandboxedShell:
                 yield from ("--ro-bind", str(path), str(path))
         for path in _private("/etc"):
             is_directory = path.is_dir() and not path.is_symlink()
-            yield from (
-                ("--perms", "0700", "--tmpfs", str(path)) if is_directory else ("--ro-bind", "/dev/null", str(path))
-            )
+            yield from ("--perms", "0700", "--tmpfs") if is_directory else ("--ro-bind", "/dev/null")
+            yield str(path)
 
     @cached_property
     def _seen_by_all(self) -> tuple[Path, ...]:
@@ -245,9 +244,8 @@ class SandboxedShell:
         workspace, writes, more = str(self._workspace), command.writes, self._limits.control
         if workspace == "/":
             raise ValueError("the workspace is the root directory, and there is no sandbox that holds that")
-        places = (
-            [_place(pattern, more) for pattern in writes] if writes is not None else [Writable(path="", directory=True)]
-        )
+        everything = [Writable(path="", directory=True)]
+        places = [_place(pattern, more) for pattern in writes] if writes is not None else everything
         if fault := reach_fault(self._workspace, [f"{place.path}/*".lstrip("/") for place in places], more):
             raise ValueError(f"what this may write is off limits to every command in a sandbox: {fault}")
         if any(not place.path for place in places):

@@ -55,14 +55,11 @@ def _read(path: str, *, everywhere: bool) -> StopOrder | None:
     except OSError as error:
         fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {openat.reason(error)}"
         return StopOrder(everywhere=everywhere, fault=fault)
-    try:
+    said = StopOrder(everywhere=everywhere)
+    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError):  # what it says is for people
         said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
-        return msgspec.structs.replace(said, everywhere=everywhere)
-    except (OSError, msgspec.MsgspecError, ValueError):
-        pass  # what it says is for people
-    finally:
-        os.close(descriptor)
-    return StopOrder(everywhere=everywhere)
+    os.close(descriptor)
+    return msgspec.structs.replace(said, everywhere=everywhere)
 
 
 class StopFiles:

@@ -235,9 +235,8 @@ class PythonTools:
         # Who is asked in doubt may be said by the configuration, and changes nothing about the call.
         asked = {"happened": definition.happened, "happened_final": definition.happened_final}
         if found is None or msgspec.structs.replace(found.definition, **asked) != definition:
-            return ToolResult(
-                error="F_STEP_FAILED", detail=f"{definition.name} is not here as it was when the run was started"
-            )
+            detail = f"{definition.name} is not here as it was when the run was started"
+            return ToolResult(error="F_STEP_FAILED", detail=detail)
         return await found.call(args, key)
 
     def _named(self, name: str, python: str, files: Mapping[str, str]) -> list[_PythonTool]:
@@ -290,12 +289,11 @@ class PythonHandlers:
     ) -> None:
         """What the configuration names is not loaded from the `workspace`; `alone`, as in `ToolSources`."""
         self._workspace, self._alone = workspace, alone
-        given = {
-            handler_name(name): one if isinstance(one, Handler) else Handler(one)
-            for name, one in (registered or {}).items()
-        }
-        self._calls = {name: one.call for name, one in given.items()}
-        self._registered = {name: _definition(name, one) for name, one in given.items()}
+        self._calls: dict[str, Call] = {}
+        self._registered: dict[str, ToolDefinition] = {}
+        for action, given in (registered or {}).items():
+            name, handler = handler_name(action), given if isinstance(given, Handler) else Handler(given)
+            self._calls[name], self._registered[name] = handler.call, _definition(name, handler)
 
     def registered(self) -> Mapping[str, ToolDefinition]:
         return self._registered
@@ -348,9 +346,8 @@ class _Finder(Loader):
         if name in self.modules:
             file, _, is_package = self.modules[name]
             return spec_from_loader(name, self, origin=file, is_package=is_package)
-        others = (
-            (one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")) if self.workspaces else ()
-        )
+        finders = sys.meta_path if self.workspaces else ()
+        others = (one for one in finders if one is not self and hasattr(one, "find_spec"))
         spec = next((spec for one in others if (spec := one.find_spec(name, path, target)) is not None), None)
         if spec is not None:
             for place in filter(None, (place_of(spec, workspace) for workspace in self.workspaces)):

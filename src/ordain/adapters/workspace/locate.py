@@ -3,6 +3,7 @@ out: what is found out before much is loaded. Looking makes nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -41,12 +42,10 @@ def _holds_ours(directory: Path) -> bool:
 
 def real_directory(path: Path) -> Path:
     """Where this really is; raises Refused when it is not there (any more) or not a directory."""
-    try:
+    with contextlib.suppress(OSError):
         real = Path(os.path.realpath(path))
         if real.is_dir():
             return real
-    except OSError:
-        pass
     raise refuse("E_WORKSPACE", f"{path} is not a directory, or not there any more.")
 
 
@@ -73,10 +72,9 @@ def read_regular(path: Path, most: int = DOCUMENT_BYTES_MAX) -> bytes:
 
 def _stands_in(path: Path) -> bool:
     """Whether what is there only stands in for something that is not."""
-    try:
+    with contextlib.suppress(OSError):
         return is_stand_in(path.lstat().st_mode)
-    except OSError:
-        return False
+    return False
 
 
 def is_stand_in(mode: int) -> bool:
