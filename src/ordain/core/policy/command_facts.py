@@ -158,10 +158,10 @@ class FactReader:
 
     def command(self, one: SimpleCommand, depth: int = 0) -> CommandFacts:
         """What a simple command does, with its redirections."""
-        files = [(CommandFact.READS, file) for file in one.inputs] + [
-            (CommandFact.WRITES, file) for file in one.outputs
+        redirected = ((CommandFact.READS, one.inputs), (CommandFact.WRITES, one.outputs))
+        findings = [
+            note for fact, files in redirected for file in files for note in self._path(fact, file, one.directory)
         ]
-        findings = [note for fact, file in files for note in self._path(fact, file, one.directory)]
         if not one.words:
             return CommandFacts(program="", findings=tuple(findings), strict=not one.outputs)
         if one.words == (None,) and one.handed:  # a place that the reader could not read

@@ -15,10 +15,8 @@ from ordain.core.policy.program_table import ProgramEntry, ProgramTable
 class SortedWords:
     """The words of a known program, sorted into options with values and operands by its entry."""
 
-    def __init__(self, table: ProgramTable, words: Words) -> None:
-        self.program = str(words[0])
-        base = table.base(self.program) or ProgramEntry()
-        self.base, self.entry, self.subcommand, self.strict, self._before = base, base, "", True, 0
+    def _begin(self, words: Words) -> None:
+        self._words, self.strict = words, True
         self.listed = True
         """Whether the table lists every option that is there."""
         self.options: list[tuple[str, str | None]] = []
@@ -27,45 +25,34 @@ class SortedWords:
         """Commands that options start: `find -exec`."""
         self.module: Words = ()
         """The command that an option begins, with all that follows: `python -m`."""
-        self._words, self._verbs = words, table.verbs
+
+    def __init__(self, table: ProgramTable, words: Words) -> None:
+        self.program = str(words[0])
+        base = table.base(self.program) or ProgramEntry()
+        self.base, self.entry, self.subcommand, self.arguments, self._before = base, base, "", words[1:], 0
+        self._verbs = table.verbs
+        self._begin(words)
         self._sort(base, 1, has_subcommands := table.has_subcommands(self.program))
-        self.used = 0
-        if has_subcommands:
-            found = table.find(self.program, [word for _, word in self.operands])
-            if found is not None and found[1]:
-                self.entry, self.used = found
-                self.subcommand = " ".join(str(word) for _, word in self.operands[: self.used])
-                merged = {**base.options, **self.entry.options}
-                after = self.operands[self.used - 1][0] + 1
-                before = [one for one in self.options if self._place(one[0]) < after]
-                self.options, self.operands, self.used, self.started = before, [], 0, []
-                self.module = ()
-                entry = msgspec.structs.replace(
-                    self.entry,
-                    options=merged,
-                    any_option=self.entry.any_option or base.any_option,
-                    every_option=self.entry.every_option,
-                )
-                self.strict, self.listed = self._known_before(base, after)
-                self._before = len(before)
-                self._sort(entry, after, False)
-                self.arguments = words[after:]
-                return
-            if self.operands:
-                self.strict = False
-        self.arguments = words[1:]
+        found = table.find(self.program, [word for _, word in self.operands]) if has_subcommands else None
+        if found is None or not found[1]:
+            self.strict = self.strict and not (has_subcommands and self.operands)
+            return
+        self.entry, used = found
+        self.subcommand = " ".join(str(word) for _, word in self.operands[:used])
+        after = self.operands[used - 1][0] + 1
+        before = [one for one in self.options if self._place(one[0]) < after]
+        self._begin(words[:after])
+        self._sort(base, 1, True)
+        strict, listed = self.strict or base.any_option, self.listed
+        self._begin(words)
+        self.strict, self.listed, self.options, self._before = strict, listed, before, len(before)
+        options, any_option = {**base.options, **self.entry.options}, self.entry.any_option or base.any_option
+        self._sort(msgspec.structs.replace(self.entry, options=options, any_option=any_option), after, False)
+        self.arguments = words[after:]
 
     @property
     def title(self) -> str:
         return f"{self.program} {self.subcommand}".rstrip()
-
-    def _known_before(self, base: ProgramEntry, end: int) -> tuple[bool, bool]:
-        """Whether the options before a subcommand are known, and listed."""
-        probe = SortedWords.__new__(SortedWords)
-        probe._words, probe.options, probe.operands, probe.strict, probe.started = self._words[:end], [], [], True, []
-        probe.listed, probe.module, probe._before = True, (), 0
-        probe._sort(base, 1, True)
-        return probe.strict or base.any_option, probe.listed
 
     def _place(self, option: str) -> int:
         return next((at for at, word in enumerate(self._words) if word is not None and word.startswith(option)), 0)
@@ -111,10 +98,8 @@ class SortedWords:
             return at + end + (1 if ends else 0)
         if entry.words or word.startswith("--"):
             if name not in known:
-                near = (
-                    [one for one in known if word.startswith("--") and one.startswith(name)] if not entry.words else []
-                )
-                if len(near) != 1 or entry.words:
+                near = [one for one in known if not entry.words and one.startswith(name)]
+                if len(near) != 1:
                     self._unlisted(entry)
                     self.strict = self.strict and not near  # it may be short for one of them
                     self.options.append((name, value if equals else None))
