@@ -123,13 +123,14 @@ _HOMES: dict[str, str] = {
         BUILT_IN DEFINITIONS HANDLER SHELL ToolDefinition ToolSource argument_faults definition_of handler_name
     """,
     "ordain.core.plan.value": "Instant PlanId RunId StepId",
-    "ordain.core.policy.agent": "AGENT_PRESETS Agent VERBS",
+    "ordain.core.policy.agent": """
+        AGENT_PRESETS Agent ModelAccess PROVIDERS VERBS base_url_fault model_access model_fault
+    """,
     "ordain.core.policy.assignment": "assignments",
     "ordain.core.policy.effect": "planned_effects",
     "ordain.core.policy.command_facts": "LINE_MAX",
     "ordain.core.policy.fact": "ALARMS CommandFact CommandFacts FactNote LineFacts Risk",
     "ordain.core.policy.loading": "CACHED LoadingRules is_cached",
-    "ordain.core.policy.model_choice": "PROVIDERS ModelAccess base_url_fault model_access model_fault",
     "ordain.core.policy.path_use": "ABSENT operand_paths",
     "ordain.core.policy.program": "STARTERS handed_text unwrapped",
     "ordain.core.policy.program_table": "ProgramTable parse_entry",

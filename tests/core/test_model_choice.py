@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.policy.model_choice import ModelAccess, access_fault, model_access, model_fault
+from ordain.core.policy.agent import ModelAccess, access_fault, model_access, model_fault
 
 
 def test_a_name_has_a_provider_and_a_model():

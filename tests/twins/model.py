@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ordain.core.policy.model_choice import ModelAccess
+from ordain.core.policy.agent import ModelAccess
 from ordain.ports.model import ModelNews, ModelRequest, ModelTurn, ModelUsage, StopReason, Tell, TextCame, ToolUse
 
 Move = ModelTurn | BaseException | Callable[[ModelRequest], "ModelTurn"]

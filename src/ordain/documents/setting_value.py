@@ -11,8 +11,7 @@ from ordain.core.plan.command import variable_fault
 from ordain.core.plan.failure import Abort, Continue, Escalate, Recover, Replan, Retry, Skip
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.words import read_duration, read_failure
-from ordain.core.policy.agent import AGENT_PRESETS, KINDS
-from ordain.core.policy.model_choice import KEY_HEADERS, MODEL_WORDS, base_url_fault, model_fault
+from ordain.core.policy.agent import AGENT_PRESETS, KEY_HEADERS, KINDS, MODEL_WORDS, base_url_fault, model_fault
 from ordain.core.policy.tier import header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
 from ordain.core.text.path import OFF_LIMITS, path_fault, pattern_fault

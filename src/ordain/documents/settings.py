@@ -8,9 +8,16 @@ from typing import Any
 
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import RESERVED, ToolDefinition, ToolSource, handler_name
-from ordain.core.policy.agent import MODEL_WORD, PROMPT_WORD, Agent, model_agent
+from ordain.core.policy.agent import (
+    MODEL_WORD,
+    PROMPT_WORD,
+    Agent,
+    access_fault,
+    model_access,
+    model_agent,
+    model_fault,
+)
 from ordain.core.policy.fact import ALARMS, CommandFact
-from ordain.core.policy.model_choice import access_fault, model_access, model_fault
 from ordain.core.policy.rule import CallRule
 from ordain.core.policy.settings import USER_SECTIONS, Settings
 from ordain.core.text.control import CONFIGURATION_FILE

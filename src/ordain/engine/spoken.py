@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.plan.model import Step
-from ordain.core.policy.agent import Agent, access_of
-from ordain.core.policy.model_choice import ModelAccess
+from ordain.core.policy.agent import Agent, ModelAccess, access_of
 from ordain.core.run.budget import tokens_left
 from ordain.core.run.prompt import AGENT_CANNOT, cannot_words, why_cannot
 from ordain.core.run.step_event import Outcome, Usage

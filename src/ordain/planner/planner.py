@@ -14,8 +14,8 @@ from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Budget, Plan
 from ordain.core.plan.tool import inventory_line
 from ordain.core.plan.value import StepId
+from ordain.core.policy.agent import ModelAccess
 from ordain.core.policy.assignment import inventory_lines as agent_lines
-from ordain.core.policy.model_choice import ModelAccess
 from ordain.core.policy.settings import Settings, planner_access
 from ordain.core.run.event import PlanOrigin
 from ordain.core.text.problem import Problem, refuse

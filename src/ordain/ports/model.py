@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ordain.core.policy.model_choice import ModelAccess
+from ordain.core.policy.agent import ModelAccess
 
 # --- What is said ----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from ordain import __version__
 from ordain.adapters.model.messages import Messages
 from ordain.adapters.model.openai import Chat, Responses
 from ordain.adapters.model.wire import Broken, ProviderError, WireProtocol, is_unicode, provider_error
-from ordain.core.policy.model_choice import ModelAccess, access_fault
+from ordain.core.policy.agent import ModelAccess, access_fault
 from ordain.core.text.redaction import Redactor
 from ordain.ports.model import ModelClient, ModelFailed, ModelRequest, ModelTurn, RequestFailed, Tell, TextCame
 

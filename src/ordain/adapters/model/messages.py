@@ -17,7 +17,7 @@ from ordain.adapters.model.wire import (
     tool_use,
     words,
 )
-from ordain.core.policy.model_choice import ModelAccess
+from ordain.core.policy.agent import ModelAccess
 from ordain.ports.model import Message, ModelRequest, ModelTurn, ModelUsage, StopReason, ToolAnswers, ToolUse, UserText
 
 _CACHED = {"cache_control": {"type": "ephemeral"}}

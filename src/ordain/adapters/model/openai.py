@@ -18,7 +18,7 @@ from ordain.adapters.model.wire import (
     tool_use,
     words,
 )
-from ordain.core.policy.model_choice import PROVIDERS, ModelAccess
+from ordain.core.policy.agent import PROVIDERS, ModelAccess
 from ordain.ports.model import Message, ModelRequest, ModelTurn, ModelUsage, StopReason, ToolAnswers, UserText
 
 # --- Chat Completions ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ordain.core.policy.model_choice import ModelAccess
+from ordain.core.policy.agent import ModelAccess
 from ordain.ports.model import ModelRequest, ModelTurn, ToolAnswer, ToolUse
 
 ARGUMENTS_DEPTH_MAX = 64

@@ -10,8 +10,7 @@ from ordain.core.lint.survey import Facts, Scope, Survey
 from ordain.core.plan.action import Task, workflow_run
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Budget, Step, check_of
-from ordain.core.policy.agent import Agent, AgentChoice, choose, model_of, tasks_of
-from ordain.core.policy.model_choice import PROVIDERS
+from ordain.core.policy.agent import PROVIDERS, Agent, AgentChoice, choose, model_of, tasks_of
 from ordain.core.text.problem import Problem, blame_plan, blame_step
 
 TASK_TOKENS_MIN = 1000

@@ -8,9 +8,8 @@ import msgspec
 
 from ordain.core.plan.failure import Abort, FailurePolicy
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource
-from ordain.core.policy.agent import Agent, model_agent
+from ordain.core.policy.agent import Agent, ModelAccess, model_access, model_agent
 from ordain.core.policy.fact import SHELL_READS, LineFacts
-from ordain.core.policy.model_choice import ModelAccess, model_access
 from ordain.core.policy.rule import RULE, CallRule
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
@@ -151,7 +150,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     planner_agent: str = ""
     """Who writes plans for `ordain plan`: an agent; or, in its place, a model that is spoken to directly."""
     planner_model: str = ""
-    """`PROVIDER:NAME` (`core/policy/model_choice.py`)."""
+    """`PROVIDER:NAME` (`core/policy/agent.py`)."""
     planner_base_url: str = ""
     planner_key_env: str = ""
     """The variable that holds the key; empty: the provider's usual one."""
