@@ -55,6 +55,10 @@ def test_a_robot_can_propose_it_and_a_person_lets_it_go_on(workspace: Workspace)
     plan = answer["data"]["plan_id"].removeprefix("plan:")[:12]
     listed = json.loads(workspace.ordain("list", "--json").out)["data"]["plans"][0]
     assert (listed["version"], listed["continues"], listed["reason"]) == (2, run, "There is no go.")
+    items = json.loads(workspace.ordain("robot", "inbox").out)["data"]["items"]
+    (approval,) = [one for one in items if one["kind"] == "approval"]
+    assert approval["detail"].endswith(f"; goes on with {run}")
+    assert f"; goes on with {run} (since " in workspace.ordain("inbox").out
     assert json.loads(workspace.ordain("robot", "commit", plan).out)["error"]["code"] == "E_PLAN_APPROVAL_MISSING"
     workspace.approve(plan)
     done = json.loads(workspace.ordain("robot", "commit", plan).out)["data"]

@@ -352,12 +352,13 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
     if line.status not in kinds or (line.status == "proposed" and not line.requires_approval):
         return []
     kind, command = kinds[line.status]
+    goes_on = f"; goes on with {line.continues}" if line.continues is not None else ""
     return [
         item(
             kind=kind,
             commands=(command,),
             since=line.prepared_at,
-            detail=line.feedback or "" if kind == "unreadable" else f"proposed by {line.proposer.words}",
+            detail=line.feedback or "" if kind == "unreadable" else f"proposed by {line.proposer.words}{goes_on}",
             expires_at=line.expires_at if kind == "approval" else None,
             destructive=line.destructive,
         )
