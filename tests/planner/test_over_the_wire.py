@@ -105,9 +105,13 @@ def test_questions_are_returned_and_answered(workspace: Workspace) -> None:
         answered = workspace.ordain("robot", "plan", "raise the version", "--answer", "Which version?", "1.1.0")
         assert json.loads(answered.out)["data"]["status"] == "proposed"
         assert "A person said: 1.1.0" in json.dumps(server.asked[1].body)
+        (listed,) = json.loads(workspace.ordain("robot", "list").out)["data"]["plans"]
+        origin = json.loads(workspace.ordain("robot", "show", listed["plan_id"]).out)["data"]["origin"]
+        assert (origin["goal"], origin["answers"]) == ("raise the version", [["Which version?", "1.1.0"]])
         there = workspace.at_terminal("plan", "raise it", answers=[("Which version?‹U+1B›[2J", "1.2.0")])
         assert there.status == FINE, there
         assert "A person said: 1.2.0" in json.dumps(server.asked[3].body)
+        assert "    goal: raise it\n    asked: Which version?‹U+1B›[2J → 1.2.0\n" in there.out.replace("\r", "")
 
 
 @pytest.mark.slow
@@ -255,3 +259,25 @@ def test_a_good_plan_that_cannot_be_stored_after_all_is_kept(workspace: Workspac
     assert done.status == REFUSED and "E_PLAN_EXISTS" in done.err
     kept = re.search(r"kept in (\.ordain/plans/unfinished-\w{8}\.plan\.md)", done.err)
     assert kept is not None and (workspace.path / kept.group(1)).read_text() == RAISE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", PROTOCOLS)
+def test_what_stands_in_the_query_of_an_address_is_sent_and_never_shown(workspace: Workspace, provider: str) -> None:
+    def told(url: str) -> str:
+        named = f'model = "{provider}:m"\nbase_url = "{url}?code=hunter2"\nkey_env = "PLANNER_KEY"\n'
+        workspace.write("ordain.toml", f"[planner]\n{named}\n[agents.spoken]\n{named}")
+        shown = [workspace.at_terminal("trust", answers=[("Type", "yes")])]
+        shown += [workspace.ordain(*words) for words in (["config"], ["robot", "config"], ["robot", "tools"])]
+        shown += [workspace.ordain(*words, "plan", "raise the version") for words in ([], ["robot"])]
+        lines = "".join(one.out + one.err for one in shown).splitlines()
+        return "\n".join(line for line in lines if "base_url = " not in line)  # the file, shown to whoever trusts it
+
+    moves = [does(provider, "submit_plan", document=RAISE), does(provider, "give_up", reason="No.")]
+    with answering(*moves) as server:
+        said = told(server.url)
+        assert all(one.path.endswith("?code=hunter2") for one in server.asked) and len(server.asked) == 2
+        assert f"{server.url}?…" in said
+    unreached = told("http://127.0.0.1:9/v1")
+    assert "E_PLANNER_UNREACHED" in unreached and "http://127.0.0.1:9/v1?…" in unreached
+    assert "hunter2" not in said + unreached

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.plan.model import Step
-from ordain.core.policy.agent import Agent, ModelAccess, access_of
+from ordain.core.policy.agent import Agent, ModelAccess, access_of, shown_address
 from ordain.core.run.budget import tokens_left
 from ordain.core.run.prompt import AGENT_CANNOT, cannot_words, why_cannot
 from ordain.core.run.step_event import Outcome, Usage
@@ -140,7 +140,7 @@ class SpokenTask:
     def _transcript(self) -> bytes:
         """All that was said, a line of JSON for each message, shortened and without what only its provider can read."""
         access = self._access
-        head: dict[str, Any] = {"model": str(access), "address": access.base_url}
+        head: dict[str, Any] = {"model": str(access), "address": shown_address(access.base_url)}
         if self._failures:
             head["failed_requests"] = msgspec.to_builtins(self._failures)
         lines = [head, *(_shortened(msgspec.to_builtins(one)) for one in without_raw(self._said))]

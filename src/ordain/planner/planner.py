@@ -14,7 +14,7 @@ from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Budget, Plan
 from ordain.core.plan.tool import inventory_line
 from ordain.core.plan.value import StepId
-from ordain.core.policy.agent import ModelAccess
+from ordain.core.policy.agent import ModelAccess, shown_address
 from ordain.core.policy.assignment import inventory_lines as agent_lines
 from ordain.core.policy.settings import Settings, planner_access
 from ordain.core.run.event import PlanOrigin
@@ -112,10 +112,15 @@ class Planner:
 
     def origin(self, planned: Planned, by: Principal) -> PlanOrigin:
         """How a planner's plan came to be, as it is recorded with it."""
-        drafted = planned.drafted
+        drafted, redactor = planned.drafted, self._here.redactor()
+
+        def clean(text: str) -> str:
+            return redactor.text(text)[:GOAL_KEPT]
+
         return PlanOrigin(
             planner=planned.planner,
-            goal=self._here.redactor().text(planned.request.goal)[:GOAL_KEPT],
+            goal=clean(planned.request.goal),
+            answers=tuple((clean(one.question), clean(one.answer)) for one in planned.request.answers),
             asked_by=by,
             rounds=planned.rounds,
             first_wrong=planned.first_wrong,
@@ -197,7 +202,7 @@ class Planner:
             return meter.drafted(DraftEnd.COST)
         except ModelFailed as failed:
             assert isinstance(who, ModelAccess)
-            where = f"The address is {who.base_url} (`base_url` in [planner])"
+            where = f"The address is {shown_address(who.base_url)} (`base_url` in [planner])"
             where += f"; the key is in {who.key_env} (`key_env`)." if who.key_env else "."
             raise refuse("E_PLANNER_UNREACHED", f"{failed.detail.rstrip('.')}.", where) from failed
 

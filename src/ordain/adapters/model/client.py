@@ -20,7 +20,7 @@ from ordain import __version__
 from ordain.adapters.model.messages import Messages
 from ordain.adapters.model.openai import Chat, Responses
 from ordain.adapters.model.wire import Broken, ProviderError, WireProtocol, is_unicode, provider_error
-from ordain.core.policy.agent import ModelAccess, access_fault
+from ordain.core.policy.agent import ModelAccess, access_fault, shown_address
 from ordain.core.text.redaction import Redactor
 from ordain.ports.model import ModelClient, ModelFailed, ModelRequest, ModelTurn, RequestFailed, Tell, TextCame
 
@@ -85,7 +85,7 @@ class HttpModel:
         self, access: ModelAccess, key: str, http: httpx2.AsyncClient, bounds: ModelBounds, sleep: Sleep
     ) -> None:
         self._access, self._http, self._bounds, self._sleep = access, http, bounds, sleep
-        self._protocol = _PROTOCOLS[access.protocol]
+        self._protocol, self._shown = _PROTOCOLS[access.protocol], shown_address(access.base_url)
         self._headers = {
             "accept": "text/event-stream",
             "content-type": "application/json",
@@ -147,9 +147,9 @@ class HttpModel:
             except (Broken, httpx2.SSEError) as error:
                 raise _Failure(str(error), again=getattr(error, "again", True)) from None
             except httpx2.ConnectTimeout:
-                raise _Failure(f"{self._access.base_url} did not take a connection for {bounds.connect:g} s") from None
+                raise _Failure(f"{self._shown} did not take a connection for {bounds.connect:g} s") from None
             except httpx2.ConnectError as error:
-                raise _Failure(f"{self._access.base_url} cannot be reached: {error}") from None
+                raise _Failure(f"{self._shown} cannot be reached: {error}") from None
             except (httpx2.HTTPError, httpx2.StreamError, UnicodeError) as error:
                 raise _Failure(f"the connection broke: {type(error).__name__}: {error}") from None
             except httpx2.InvalidURL as error:

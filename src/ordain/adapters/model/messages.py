@@ -17,7 +17,7 @@ from ordain.adapters.model.wire import (
     tool_use,
     words,
 )
-from ordain.core.policy.agent import ModelAccess
+from ordain.core.policy.agent import ModelAccess, address_of
 from ordain.ports.model import Message, ModelRequest, ModelTurn, ModelUsage, StopReason, ToolAnswers, ToolUse, UserText
 
 _CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -35,7 +35,8 @@ class Messages(WireProtocol):
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
     def url(self, access: ModelAccess) -> str:
-        return f"{access.base_url.removesuffix('/v1')}/v1/messages"
+        path = "/messages" if access.base_url.partition("?")[0].rstrip("/").endswith("/v1") else "/v1/messages"
+        return address_of(access.base_url, path)
 
     def body(self, access: ModelAccess, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ordain.core.policy.agent import ModelAccess
+from ordain.core.policy.agent import ModelAccess, address_of
 from ordain.ports.model import ModelRequest, ModelTurn, ToolAnswer, ToolUse
 
 ARGUMENTS_DEPTH_MAX = 64
@@ -51,7 +51,7 @@ class WireProtocol(Protocol):
     headers: Mapping[str, str] = {}
 
     def url(self, access: ModelAccess) -> str:
-        return access.base_url + self.path
+        return address_of(access.base_url, self.path)
 
     def body(self, access: ModelAccess, request: ModelRequest) -> dict[str, Any]: ...
 

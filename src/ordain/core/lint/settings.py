@@ -24,6 +24,7 @@ from ordain.core.plan.tool import (
     operation_name,
     operations_of,
 )
+from ordain.core.policy.agent import shown_address
 from ordain.core.policy.fact import facts_in_words
 from ordain.core.policy.path_use import AGENT, OWN_WORDS, PATH, Subject, subject_of_call
 from ordain.core.policy.rule import RULE, ArgumentConditions, CallRule, Example, Holds
@@ -378,7 +379,7 @@ def _of_models(before: Settings, now: Settings) -> Iterator[str]:
     for where, address in (told | _addresses(now)).items():
         if address and address not in known:
             told_there = "what it is asked, what it reads and what its tools answer is sent there"
-            yield f"{where} is a model at {address}: {told_there}."
+            yield f"{where} is a model at {shown_address(address)}: {told_there}."
 
 
 def _addresses(settings: Settings) -> dict[str, str]:

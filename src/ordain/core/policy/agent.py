@@ -95,7 +95,7 @@ def runner_words(agent: Agent) -> str:
     if agent.human:
         return "a person"
     if agent.is_model:
-        return f"a model at {agent.base_url}"
+        return f"a model at {shown_address(agent.base_url)}"
     if agent.preset is not None:
         return f"{agent.preset} ({typed(agent.command)})" if agent.command else agent.preset
     return f"Python, {agent.python}" if agent.python else typed(agent.command)
@@ -285,13 +285,26 @@ def base_url_fault(base_url: str) -> str | None:
     return None
 
 
+def shown_address(base_url: str) -> str:
+    """An address as it is shown and recorded: what stands in its query may be a key."""
+    address, query, _ = base_url.partition("?")
+    return f"{address}?…" if query else address
+
+
+def address_of(base_url: str, path: str) -> str:
+    """Where a request goes: the path stands before the query, if there is one."""
+    address, mark, query = base_url.partition("?")
+    return f"{address.rstrip('/')}{path}{mark}{query}"
+
+
 def access_fault(access: ModelAccess) -> str | None:
     """Why a model cannot be reached like this, in words: no key goes over a network where others can read it."""
     address = read_address(access.base_url)
     if address is None:
-        return f"{access.base_url} is no address"
+        return f"{shown_address(access.base_url)} is no address"
     if address.scheme == "http" and access.key_env and address.host not in _HERE:
-        return f"{access.base_url} would be sent the key in clear text; write https, or leave the key out"
+        shown = shown_address(access.base_url)
+        return f"{shown} would be sent the key in clear text; write https, or leave the key out"
     return None
 
 

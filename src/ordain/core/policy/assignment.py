@@ -20,6 +20,7 @@ from ordain.core.policy.agent import (
     kind_of,
     model_of,
     runner_words,
+    shown_address,
     tasks_of,
 )
 from ordain.core.policy.scope import offered, unforeseen
@@ -97,7 +98,7 @@ def assignments(
             arbiter=settings.arbiter if open_to else "",
             arbiter_runner=_arbiter_words(settings, agents) if open_to else "",
             among=tuple(f"{name}: {runner_words(one)}" for name, one in open_to.items()),
-            address=known.base_url,
+            address=shown_address(known.base_url),
             key_env=known.key_env,
             # A person is shown a form, and no prompt.
             prompt="" if known.human else "agent" if known.prompt else "settings" if settings.prompt else "",

@@ -106,6 +106,8 @@ class PlanOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None where no price is known."""
     unenforced: bool = False
     """Whether it was started without a sandbox, so that nothing kept it from writing."""
+    answers: tuple[tuple[str, str], ...] = ()
+    """What the planner asked and what it was answered, without secrets."""
 
 
 class PlanPrepared(Fact, frozen=True, tag="plan_prepared"):

@@ -15,6 +15,7 @@ import msgspec
 from ordain import __version__
 from ordain.core.plan.tool import first_paragraph, inventory_line
 from ordain.core.plan.words import write_duration, write_failure
+from ordain.core.policy.agent import shown_address
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
 from ordain.core.policy.settings import Settings
 from ordain.core.run.topic import MESSAGE_BYTES_MAX, Message
@@ -74,7 +75,13 @@ def config(session: Session) -> int:
         source = "trusted" if key in given else "default"
         if narrowed and key in ("policy.allow", "guard.guarded", "guard.open"):
             source = "narrowed, until ordain.toml is trusted as it stands"
-        values[key] = SettingValue(value=tree[setting], source=source)
+        elif narrowed and key in given and key.startswith("retention."):
+            source = "off, until ordain.toml is trusted as it stands"
+        value = shown_address(settings.planner_base_url) if key == "planner.base_url" else tree[setting]
+        values[key] = SettingValue(value=value, source=source)
+    for agent in tree["agents"].values():
+        if "base_url" in agent:
+            agent["base_url"] = shown_address(agent["base_url"])
     for name, field in {"agents": "agents", "tools": "sources", "rules": "rules", "commands": "commands"}.items():
         values |= {f"{name}.{one}": SettingValue(value=it, source="trusted") for one, it in tree[field].items()}
     user = session.app.workspace.user_settings()

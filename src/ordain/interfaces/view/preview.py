@@ -36,6 +36,7 @@ from ordain.interfaces.view.review import (
     count_line,
     folded,
     known_lines,
+    origin_lines,
     origin_words,
     risk_lines,
     successor_lines,
@@ -498,6 +499,7 @@ def _binding_lines(review: Review, style: Style) -> Iterator[str]:
             yield from version_lines(review.version)
     if review.origin is not None:
         yield f"  {style.bold('Planned:')} {origin_words(review.origin)}"
+        yield from origin_lines(review.origin)
     verdict = "needs approval" if review.requires_approval else "needs no approval"
     yield f"  {style.bold('Policy:')} {verdict}"
     yield from (f"    because {visible(reason)}" for reason in review.reasons)

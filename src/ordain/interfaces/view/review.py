@@ -149,6 +149,14 @@ def origin_words(origin: PlanOrigin) -> str:
     return f"by {visible(origin.planner)} {words}"
 
 
+def origin_lines(origin: PlanOrigin) -> Iterator[str]:
+    """What a planner's plan was asked to do: whoever approves compares it with what the plan does."""
+    if origin.goal:
+        yield f"    goal: {visible(' '.join(origin.goal.split()))}"
+    for question, answer in origin.answers:
+        yield f"    asked: {visible(' '.join(question.split()))} → {visible(' '.join(answer.split()))}"
+
+
 def rounds_words(count: int, first_wrong: int) -> str:
     """How often a planner handed in a plan, and how good the first was."""
     if count <= 1:
