@@ -194,7 +194,12 @@ def arbitration(
         step=task,
         criteria=step.action.criteria,
         remaining=tuple(one.id for one in remaining),
-        history=tuple(_history(standing)),
+        history=tuple(
+            Tried(step=name, attempt=one.attempt, agent=one.agent, result=_result(one))
+            for name, tries in standing.tries.items()
+            for one in tries
+            if one.agent
+        ),
         last_error=_error(own[-1]) if own else "",
         agents=agents,
     )
@@ -221,13 +226,6 @@ def _task(standing: PlanStanding, name: str | None) -> tuple[Step, Assignment]:
     raise refuse(
         "E_STEP_UNKNOWN", f"{standing.run_id or short_id(standing.plan_id)} {what}.", f"Its tasks are: {named}."
     )
-
-
-def _history(standing: PlanStanding) -> Iterator[Tried]:
-    for name, tries in standing.tries.items():
-        for one in tries:
-            if one.agent:
-                yield Tried(step=name, attempt=one.attempt, agent=one.agent, result=_result(one))
 
 
 def _result(one: Try) -> str:

@@ -43,13 +43,10 @@ def _diff(action: CallTool, before: Before) -> tuple[str, ...]:
     path, *texts = (args[name] for name in ("path", *wanted))
     if not isinstance(path, str) or not all(isinstance(text, str) and "${" not in text for text in texts):
         return ()
-    now = before(path)
-    if now is None:
+    now, after = before(path), str(texts[-1])
+    if now is None or (len(texts) == 2 and now.count(str(texts[0])) != 1):
         return ()
-    old, new = (str(texts[0]), str(texts[-1])) if len(texts) == 2 else (now, str(texts[0]))
-    if len(texts) == 2 and now.count(old) != 1:
-        return ()
-    after = now.replace(old, new) if len(texts) == 2 else new
+    after = now.replace(str(texts[0]), after) if len(texts) == 2 else after
     if now.endswith("\n") and after.endswith("\n"):  # else a last line feed that comes or goes stays visible
         now, after = now[:-1], after[:-1]
     from difflib import unified_diff  # few plans edit a file

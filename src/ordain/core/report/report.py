@@ -29,6 +29,7 @@ from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
 from ordain.core.run.consequence import warns
 from ordain.core.run.event import PlanOrigin
+from ordain.core.run.prompt import one_line
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.step_event import Evidence, GroupKind, Outcome, StepState, Usage
@@ -378,7 +379,7 @@ def _could_go_on(state: RunState, now: Instant, life: Life) -> bool:
 def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> StepReport:
     """How one step of a run stands; `number` is that of the step of the plan that it is or belongs to."""
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
-    outcome = record.outcome
+    outcome, error = record.outcome, _error(record)
     choice = state.performer(step_id) if isinstance(step.action, Task) else None
     evidence = _never_begun(state, step_id) or _evidence(
         record, contract_of(step) is not None, said=by_word(state, step_id), gathered=_gathered(state, step_id)
@@ -397,7 +398,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         attempts=record.attempts,
         evidence=evidence,
         duration_ms=outcome.duration_ms if outcome is not None else None,
-        error=_error(record),
+        error=error,
         output_tail=shown.output_tail if shown is not None else "",
         own_output_tail=outcome.output_tail if outcome is not None and shown is not outcome else "",
         waiting=None if state.finished else why_waiting(state, step.id, now),
@@ -414,13 +415,8 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         affected_more=(outcome.affected_more if outcome is not None else 0) or msgspec.UNSET,
         kept_from=record.kept_from,
         unverified=evidence.startswith(UNVERIFIED),
-        warned=_is_warned_of(state, step_id) or msgspec.UNSET,
+        warned=(record.state is StepState.SKIPPED and error is not None and warns(state, step_id)) or msgspec.UNSET,
     )
-
-
-def _is_warned_of(state: RunState, step_id: StepId) -> bool:
-    record = state.steps[step_id]
-    return record.state is StepState.SKIPPED and _error(record) is not None and warns(state, step_id)
 
 
 def _error(record: StepRecord) -> str | None:
@@ -442,7 +438,7 @@ ANSWER_CHARACTERS = 200
 
 
 def _line(text: str) -> str:
-    words = " ".join(text.split())
+    words = one_line(text)
     return words if len(words) <= ANSWER_CHARACTERS else words[:ANSWER_CHARACTERS] + "…"
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ordain.core.plan.action import CallTool, RunCommand
@@ -239,8 +240,7 @@ class _RiskSearch:
     def _understood(self, text: str) -> LineFacts:
         if text not in self._lines:
             understand = self._sources.understand
-            found = understand(text) if understand is not None else LineFacts()
-            self._lines[text] = found
+            self._lines[text] = understand(text) if understand is not None else LineFacts()
         return self._lines[text]
 
     # --- What steps do together --------------------------------------------------------------------------------------
@@ -288,10 +288,9 @@ class _RiskSearch:
             kind = "warning" if problem.severity is Severity.WARNING else "denied"
             kind = "lookalike" if problem.code == "W_CONFUSABLE" else kind
             self._add(kind, placed.get(step) if step else None, f"{problem.code} {problem.detail}", part=problem.code)
-        for concern in sources.concerns:
-            self._add("wider", None, concern)
-        for unusual in sources.unusual:
-            self._add("environment", None, unusual)
+        for kind, words in (("wider", sources.concerns), ("environment", sources.unusual)):
+            for line in words:
+                self._add(kind, None, line)
         for one in sources.not_bound:
             self._add("not_bound", None, f"{', '.join(one.first) or one.count}: {one.reason}", count=one.count)
         if self._changes > CHANGES_MAX:
@@ -354,11 +353,8 @@ def _span(line: str, command: CommandFacts, about: str) -> tuple[int, int]:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(inner)
 
 
@@ -374,10 +370,7 @@ def _call_text(action: Any, tool: ToolDefinition | None) -> str:
         return command_text(action) or ""
     if isinstance(action, CallTool) or handler_of(action) is not None:
         values = _arguments(action)
-        said = (f"{key}={value if isinstance(value, str) else _json(value)}" for key, value in values.items())
+        spelt = partial(json.dumps, ensure_ascii=False, default=str)
+        said = (f"{key}={value if isinstance(value, str) else spelt(value)}" for key, value in values.items())
         return " ".join((tool_name(action), *said))
     return f"{tool_name(action)} {about(action).target(action)}".rstrip()
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

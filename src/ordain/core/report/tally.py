@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -111,8 +111,7 @@ def could_not_start(detail: str) -> bool:
 
 def missing_program(output: str, action: Action | None) -> str | None:
     """The program that could not be run, by what was written about it last, or because the action runs no other."""
-    said = _NOT_FOUND.findall(output)
-    if said:
+    if said := _NOT_FOUND.findall(output):
         return str(said[-1])
     program = program_of(action) if action is not None else None
     return program.argv[0] if program is not None else None
@@ -120,13 +119,7 @@ def missing_program(output: str, action: Action | None) -> str | None:
 
 # --- Tally -----------------------------------------------------------------------------------------------------------
 
-_PLAN_COUNTS = (
-    *("archived", "revised", "rejections", "expiries", "tried", "completed_at_first", "runs_approved", "runs_unasked"),
-)
-_RUN_COUNTS = ("reruns", "kept", "not_kept", "unverified", "takeovers")
-_STEP_COUNTS = ("attempts", "failures")
-_CONTRACT_COUNTS = ("held", "broken", "inconclusive", "held_after_retry", "held_same_attempt")
-
+Told = TypeVar("Told", bound=msgspec.Struct)
 StepKey = tuple[str, StepId, str]
 """Plan, step and kind: a step that came to do something else is another one."""
 
@@ -151,20 +144,13 @@ class Tally:
         return Statistics(
             since=since,
             until=until,
-            plans=Plans(
-                count=counted["plans"].total(),
-                by_status=_ranked(counted["plans"]),
-                to_approval_ms=self._mean_ms("to_approval"),
-                approvals=_ranked(counted["approvals"]),
-                **_named(other, _PLAN_COUNTS),
-            )
-            if plans
-            else None,
-            runs=Runs(
+            plans=self._plans() if plans else None,
+            runs=_filled(
+                Runs,
+                other,
                 count=counted["runs"].total(),
                 by_status=_ranked(counted["runs"]),
                 duration_ms=self._mean_ms("run"),
-                **_named(other, _RUN_COUNTS),
             ),
             time=time_of(counted["time"]),
             steps=self._steps(),
@@ -192,17 +178,20 @@ class Tally:
         durations = self.durations_ms[what]
         return sum(durations) // len(durations) if durations else None
 
+    def _plans(self) -> Plans:
+        return _filled(
+            Plans,
+            self.counted["other"],
+            count=self.counted["plans"].total(),
+            by_status=_ranked(self.counted["plans"]),
+            to_approval_ms=self._mean_ms("to_approval"),
+            approvals=_ranked(self.counted["approvals"]),
+        )
+
     def _steps(self) -> tuple[StepTime, ...]:
         found = [
-            StepTime(
-                plan=key[0],
-                id=key[1],
-                description=self.descriptions[key],
-                kind=key[2],
-                time=time_of(one),
-                **_named(one, ("runs", *_STEP_COUNTS)),
-            )
-            for key, one in self.steps.items()
+            _filled(StepTime, one, plan=plan, id=step_id, kind=kind, description=said, time=time_of(one))
+            for ((plan, step_id, kind), one), said in zip(self.steps.items(), self.descriptions.values(), strict=True)
         ]
         return tuple(sorted(found, key=lambda one: (-one.time.total_ms, -one.attempts, one.plan, one.id)))
 
@@ -210,7 +199,7 @@ class Tally:
         kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for (_, _, kind), one in self.steps.items():
             kinds[kind].update(one)
-        found = [KindTime(kind=kind, time=time_of(one), **_named(one, _STEP_COUNTS)) for kind, one in kinds.items()]
+        found = [_filled(KindTime, one, kind=kind, time=time_of(one)) for kind, one in kinds.items()]
         return tuple(sorted(found, key=lambda one: (-one.time.total_ms, -one.attempts, one.kind)))
 
     def _failures(self) -> tuple[Failure, ...]:
@@ -242,15 +231,16 @@ class Tally:
 
     def _contracts(self) -> tuple[Contracts, ...]:
         found = [
-            Contracts(plan=plan, step=step_id, **_named(one, _CONTRACT_COUNTS))
+            _filled(Contracts, one, plan=plan, step=step_id)
             for (plan, step_id, _), one in self.steps.items()
             if one["held_after_retry"] or one["held_same_attempt"]
         ]
         return tuple(sorted(found, key=lambda one: (-one.held_after_retry - one.held_same_attempt, one.plan, one.step)))
 
 
-def _named(counted: Counter[str], names: tuple[str, ...]) -> dict[str, int]:
-    return {name: counted[name] for name in names}
+def _filled(made: type[Told], counted: Counter[str], /, **told: Any) -> Told:
+    """A value with this told, and in all its other fields what was counted by their names."""
+    return made(**told, **{name: counted[name] for name in made.__struct_fields__ if name not in told})
 
 
 def _ranked(counted: Counter[Any]) -> dict[Any, int]:
