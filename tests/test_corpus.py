@@ -364,7 +364,7 @@ STRUCTURE = [
         "E_STEP_CYCLE",
         md(run("**id:** a", "**needs:** c"), run("**id:** b", "**needs:** a"), run("**id:** c", "**needs:** b")),
         *both({"id": "a", "needs": ["c"]}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}),
-        hint="Take `c` out of the `needs` of `a`: `a` stands before it.",
+        hint="Take `c` out of the `needs` of `a`: `a` is before it.",
     ),
     row(
         "unknown need",
@@ -487,7 +487,7 @@ REFERENCES = [
         "E_REF_MAY_BE_MISSING",
         *both({"id": "a", "when": "true"}, write(content="${a.output}")),
         md(run("**id:** a", "**when:** true"), args('path: a\ncontent: "${a.output}"')),
-        hint='Say what stands in then: `${a.output ?? "…"}`.',
+        hint='Say what is used then: `${a.output ?? "…"}`.',
     ),
     row(
         "to a step that may be skipped",

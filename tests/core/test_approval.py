@@ -129,7 +129,7 @@ def test_a_configuration_that_is_no_longer_trusted_is_not_told_by_two_equal_dige
     trusted = Base(tools="t", config="sha256:" + "f" * 64)
     edited = replace(trusted, config=trusted.config + NARROWED)
     (words,) = drift(trusted, edited)
-    assert "ordain.toml was edited or deleted since, and is not trusted as it stands" in words
+    assert "ordain.toml was edited or deleted since, and is not trusted as it is now" in words
     (words,) = drift(edited, trusted)
     assert "was not trusted as it stood then" in words
     (words,) = drift(trusted, replace(trusted, config="sha256:" + "0" * 64))

@@ -324,7 +324,7 @@ command = ["x"]
         "agents.critic.preset must be one of claude, codex, gemini, opencode, pi.": ("Did you mean `claude`?",),
         "agents.me.prompt says nothing about `human`.": (),
         "agents.both needs exactly one of preset, command, python, human, model; "
-        "only `command` may stand beside `preset`, and a `model` beside all but `human`.": (),
+        "only `command` may be beside `preset`, and a `model` beside all but `human`.": (),
     }
 
 

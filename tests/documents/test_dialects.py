@@ -488,7 +488,7 @@ def test_did_you_mean() -> None:
         "s3 our own word": ("Write `tools_required`.",),
         "s2 near reference": (
             "Did you mean `$step_1`?",
-            "A value that is `$name` alone is the result of a step; as text, let something stand before it.",
+            "A value that is `$name` alone is the result of a step; as text, put something before it.",
         ),
     }
 

@@ -241,7 +241,7 @@ def test_what_is_in_force_is_said_as_it_is(workspace: Workspace) -> None:
 
     assert "There is no ordain.toml" in said() and "ordain init" in said()
     workspace.write("ordain.toml", ENFORCE)
-    assert "not trusted as it stands" in said() and "ordain trust" in said()
+    assert "not trusted as it is now" in said() and "ordain trust" in said()
     workspace.trust(ENFORCE)
     assert "refused from the next call on" in said() and "only watched" not in said()
     workspace.trust('[guard]\nmode = "observe"\n')

@@ -227,7 +227,10 @@ class Gate:
                 if wrong is None and event.key is not None:
                     known = workspace.approvers[event.key]
                     if not moments.fit(event):
-                        wrong = "E_APPROVAL_SIGNATURE", "does not bear a signature over what it says, where it stands"
+                        wrong = (
+                            "E_APPROVAL_SIGNATURE",
+                            "has no valid signature for what it says and where it is recorded",
+                        )
                     elif known.revoked_at is not None and self._revoked_before(event.key, recorded):
                         wrong = "E_APPROVAL_SIGNATURE", f"is signed by {known.name}, whose key had been revoked"
                 if wrong is not None:
@@ -269,7 +272,7 @@ class Gate:
         elif known is None or event.signature is None or event.signature.key != event.key:
             why = "is not signed by an enrolled key"
         elif not self._here.ports.keyring.verify(known.key, event.signature, said):
-            why = "does not bear a signature over what it says, where it stands"
+            why = "has no valid signature for what it says and where it is recorded"
         elif known.name != event.by.name:
             why = f"is signed by {known.name} in the name of {event.by.name}"
         if why is None and (barred := _not_among(event.by.name, settings, "answer")) is not None:
@@ -356,7 +359,7 @@ def _barred(name: str, state: PlanState, settings: Settings) -> Problem | None:
     if barred := _not_among(name, settings, "approve"):
         return barred
     if settings.separate and name in state.prepared_by.get(state.plan_id, ()):
-        detail = f"{name} prepared this plan, and here whoever prepared a plan may not approve it."
+        detail = f"{name} prepared this plan, and here the person who prepared a plan may not approve it."
         hint = "Somebody else approves it."
         return Problem(code="E_APPROVAL_SELF", detail=detail, hints=(hint,))
     return None

@@ -181,7 +181,7 @@ def _said_since(here: Surroundings, state: PlanState, former: RunState) -> Itera
     if former.paused_by is not None:
         yield f"{former.paused_by.name} paused the run, and a person lets it go on"
     if state.answers_sent or (state.stop_asked is not None and state.stop_asked_at >= former.executor_at):
-        yield "what a person said of the run was not heeded yet"
+        yield "an answer to the run was not carried out yet"
     if former.finished and any(isinstance(one.event, RunCancelled) for one in here.records.run_events(former.run_id)):
         yield "the run was ended before its end, and a person lets it go on"
     if former.aborted_by is not None and any(one.decisions for one in former.accounts.values()):

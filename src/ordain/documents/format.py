@@ -158,7 +158,7 @@ def formatted(
     if plan_id(again.plan) != plan_id(document.plan):
         raise RuntimeError("the formatted document says something else than the document")
     if again.record != document.record or (same and again.notes != document.notes):
-        raise RuntimeError("the formatted document lost something that stands beside the plan")
+        raise RuntimeError("the formatted document lost something that is beside the plan")
     return text
 
 

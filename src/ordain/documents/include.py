@@ -56,7 +56,7 @@ class Includes:
         if document.plan is None:
             return None
         if _depth(document.plan) >= room:
-            detail = f"With `{path}` more than {NESTED_PLANS_MAX} plans stand inside one another."
+            detail = f"With `{path}` more than {NESTED_PLANS_MAX} plans are nested."
             problems.about(step.rpartition("/")[2], line).add("E_PLAN_NESTING", detail, "Include it further out.")
             return None
         for key in (step.id for step in (*document.plan.steps, *document.plan.fallbacks)):
@@ -76,7 +76,7 @@ class Includes:
             way = " includes ".join(f"`{one}`" for one in (*self._around[self._around.index(path) :], path))
             return path, _problem(f"A circle: {way}.", "A plan cannot hold itself.")
         if room <= 0:
-            detail = f"`{path}` cannot be included: more than {NESTED_PLANS_MAX} plans would stand inside one another."
+            detail = f"`{path}` cannot be included: more than {NESTED_PLANS_MAX} plans would be nested."
             return path, Problem(code="E_PLAN_NESTING", detail=detail, hints=("Include it further out.",))
         return path, None
 

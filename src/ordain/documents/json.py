@@ -197,7 +197,7 @@ class _JsonReader:
 
     def _enter(self, token: str, at: int) -> None:
         if len(self._open) == self.depth_max:
-            self._add("E_DOC_DEPTH", f"More than {self.depth_max} lists and mappings stand inside one another.", at)
+            self._add("E_DOC_DEPTH", f"More than {self.depth_max} lists and mappings are nested.", at)
             raise _Stop
         self._marks.append(self._mark(at))
         self._open.append([] if token == "[" else {})
@@ -223,7 +223,7 @@ class _JsonReader:
         key = self._string(token, at)
         mapping = self._open[-1]
         if key in mapping:
-            self._add("E_DOC_DUPLICATE", f"The key {json.dumps(key)} stands twice in one mapping.", at)
+            self._add("E_DOC_DUPLICATE", f"The key {json.dumps(key)} is twice in one mapping.", at)
         self._marks[-1].inside[key] = Mark(*self._place(at))
         self._keys.append(key)
         self._expect = _Expect.COLON
@@ -252,7 +252,7 @@ class _JsonReader:
         if token in _NO_NUMBERS:
             self._add("E_DOC_NUMBER", f"{token} is not a number in JSON.", at, "Write it as text.")
         elif token not in _WORDS:
-            self._stop(f"`{token[:32]}` is not JSON.", at, "Text stands in double quotes.")
+            self._stop(f"`{token[:32]}` is not JSON.", at, "Text is in double quotes.")
         return _WORDS.get(token)
 
     def _string(self, token: str, at: int) -> str:
@@ -268,7 +268,7 @@ class _JsonReader:
         elif (self._expect is _Expect.KEY and token == "}") or (
             self._expect is _Expect.VALUE and token == "]" and self._open and isinstance(self._open[-1], list)
         ):
-            self._stop(f"A comma stands before `{token}`.", at, "Delete the last comma.")
+            self._stop(f"There is a comma before `{token}`.", at, "Delete the last comma.")
         else:
             self._stop(f"Here should be {self._expect.value}.", at)
 

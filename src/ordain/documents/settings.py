@@ -54,12 +54,12 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
             given.pop()
         if given == ["preset", "command"]:  # where its program is
             given = ["preset"]
-        more = "; only `command` may stand beside `preset`, and a `model` beside all but `human`"
+        more = "; only `command` may be beside `preset`, and a `model` beside all but `human`"
         faults = [*_kind_faults(given, values, AGENT_KINDS, more), *_word_faults(values)]
         if given == ["model"] and "model" in values:
             faults += _model_faults(values)
         problems += [_problem(f"agents.{name}{fault}") for fault in faults]
-        hint = "Name the variable that holds it in `env`; its value stands nowhere."
+        hint = "Name the variable that holds it in `env`; its value is written nowhere."
         problems += [_problem(f"agents.{name} holds {what}", hint) for what in _secrets_in(tree[name])]
         if given != ["model"]:
             values = {key: value for key, value in values.items() if key not in _MODEL_KEYS}

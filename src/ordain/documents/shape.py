@@ -163,7 +163,7 @@ class _TreeWalk:
         while todo and len(problems) < PROBLEMS_MAX:
             item, at, depth = todo.pop()
             if isinstance(item, dict | list) and depth > DEPTH_MAX:
-                detail = f"More than {DEPTH_MAX} lists and mappings stand inside one another."
+                detail = f"More than {DEPTH_MAX} lists and mappings are nested."
                 self._add("E_DOC_DEPTH", detail, at, problems)
                 return _WRONG
             if isinstance(item, dict):

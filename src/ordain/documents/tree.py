@@ -386,12 +386,12 @@ class _Tree:
         step = prefix.rstrip("/").rpartition("/")[2] or None
         if kind == "validate_approval" and "approval_code" in value:
             del value["approval_code"]
-            detail = "An approval code stands in the plan, where everyone who reads it has it; it is ignored."
+            detail = "There is an approval code in the plan, where everyone who reads it has it; it is ignored."
             hint = "Delete it, and say what the approval must cover: `scope: {action_kind: …}`."
             self.add("W_APPROVAL_CODE", detail, (*path, "approval_code"), hint, step=step)
         elif kind == "nested_plan" and type(value.get("plan")) is dict:
             if depth == NESTED_PLANS_MAX:
-                detail = f"More than {NESTED_PLANS_MAX} plans stand inside one another."
+                detail = f"More than {NESTED_PLANS_MAX} plans are nested."
                 self.add("E_PLAN_NESTING", detail, path, "Make it a plan of its own.", step=step)
                 value["plan"] = _NOTHING_MORE_TO_SAY
             elif not self.plan(value["plan"], (*path, "plan"), prefix, depth + 1):

@@ -42,7 +42,7 @@ def _value(parameter: Parameter | None, typed: list[str]) -> Any:
     for text in typed:
         fault = string_fault(text)
         if fault is not None:
-            raise _NoValue(f"can not stand in a plan. {fault[1]}")
+            raise _NoValue(f"can not be in a plan. {fault[1]}")
     if parameter is not None and parameter.type == "list":
         return _list(typed)
     if len(typed) > 1:

@@ -53,7 +53,7 @@ def read_yaml(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> 
     if separator:
         # PyYAML ends a line here and an editor does not: a reader would see another structure.
         line = first_line + text.count("\n", 0, separator.start())
-        detail = "A Unicode line separator stands in YAML, where readers disagree about it."
+        detail = "There is a Unicode line separator in YAML, where readers disagree about it."
         reader.problems.add("E_DOC_SYNTAX", detail, 'Write it as "\\u2028" in double quotes.', line=line)
     else:
         reader.read(text)
@@ -184,7 +184,7 @@ class _YamlReader:
             case "SequenceStartEvent" | "MappingStartEvent" as kind:
                 self._refuse_decoration(event)
                 if len(self._open) == self.depth_max:
-                    detail = f"More than {self.depth_max} lists and mappings stand inside one another."
+                    detail = f"More than {self.depth_max} lists and mappings are nested."
                     self._add("E_DOC_DEPTH", detail, event)
                     return False
                 mark = self._mark(event)
@@ -241,9 +241,9 @@ class _YamlReader:
 
     def _check_key(self, container: _OpenMapping, key: Any, event: yaml.Event | _FlatEvent) -> None:
         if isinstance(key, list | dict):
-            self._add("E_DOC_SYNTAX", "A list or mapping stands where a key should be.", event)
+            self._add("E_DOC_SYNTAX", "There is a list or mapping where a key should be.", event)
         elif isinstance(key, str) and key in container.value:
-            self._add("E_DOC_DUPLICATE", f"The key `{key}` stands twice in one mapping.", event)
+            self._add("E_DOC_DUPLICATE", f"The key `{key}` is twice in one mapping.", event)
         elif isinstance(key, str):
             container.mark.inside[key] = Mark(*self._position(event))
 

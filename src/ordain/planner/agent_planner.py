@@ -35,7 +35,7 @@ GRACE_S = 30
 WORDS_BYTES_MAX = 1 << 20
 """A longer document is none that anybody reads."""
 _SERVED = "Your tools are those of the server `ordain`: {names}. You have no others, and they change nothing."
-_UNSERVED = "You have no tools here: what you need to know stands above."
+_UNSERVED = "You have no tools here: what you need to know is above."
 _HANDING_IN = """# How to hand in
 
 {tools}

@@ -156,7 +156,7 @@ class Planner:
         if access is None:
             notices = [one for one in self._here.snapshot.notices if one.code == "W_CONFIG_UNTRUSTED"]
             command = notices[0].command if notices else None
-            untrusted = "; ordain.toml is not trusted as it stands, so what it names does not count yet"
+            untrusted = "; ordain.toml is not trusted as it is now, so what it names does not count yet"
             raise refuse(
                 "E_PLANNER_NONE",
                 f"No planner is configured: nobody is named who writes plans here{untrusted * bool(notices)}.",

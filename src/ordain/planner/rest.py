@@ -70,7 +70,7 @@ def _steps(lines: list[str]) -> tuple[int, int] | Problem:
     first = steps[0].line
     after = [one for one in headings if one.level < 3 and one.line > first]
     if after:
-        detail = f"`{after[0].text.strip()[:60]}` stands below the steps, and only steps can be written here."
+        detail = f"`{after[0].text.strip()[:60]}` is below the steps, and only steps can be written here."
         hint = "What the plan says beside its steps stays as it is; leave it out."
         return Problem(code="E_REPLAN_REST", detail=detail, where=Place(line=after[0].line), hints=(hint,))
     return first - 1, len(lines)

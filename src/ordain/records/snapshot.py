@@ -63,7 +63,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         files = self.settings.secret_files
         unread = self.ports.secrets.known((), files)[1] if files else ()
         notices = [*([self._untrusted()] if self._in_force.differs else ()), *map(stop_notice, self.stops)]
-        detail = "{} cannot be read, so what stands in it is not hidden."
+        detail = "{} cannot be read, so what is in it is not hidden."
         notices += (Problem(code="W_SECRET_FILE", detail=detail.format(file)) for file in unread)
         if not self.recorded and (former := self.ports.ledger.former()) is not None:
             moved = Problem(
@@ -85,7 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ]
         return Problem(
             code="W_CONFIG_UNTRUSTED",
-            detail=f"ordain.toml is {'gone' if self.text is None else 'not trusted as it stands'}, so {applies}.",
+            detail=f"ordain.toml is {'gone' if self.text is None else 'not trusted as it is now'}, so {applies}.",
             hints=tuple(hints),
             command="ordain trust" if self.text is not None else "ordain init",
         )

@@ -98,7 +98,7 @@ def _depth(written: str) -> int:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands in an object twice")
+        raise ValueError("a name is in an object twice")
     return found
 
 

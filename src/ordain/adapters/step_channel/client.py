@@ -20,7 +20,7 @@ from ordain.core.text.problem import Problem, Refused, refuse
 TOLD_MAX = 256 << 20
 """How long an answer may be: no longer than whoever carries out the run makes it, which is believed here."""
 
-_UNANSWERED = Problem(code="E_DOOR", detail="Whoever carries out the run did not say whether it may be.")
+_UNANSWERED = Problem(code="E_DOOR", detail="The executor of the run did not say whether it may be.")
 _Ask = Literal["list", "call", "may"]
 
 

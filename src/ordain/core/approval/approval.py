@@ -200,7 +200,7 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
         return refused(
             code="E_APPROVAL_UNSEALED",
             detail="The approval was given by an older version of Ordain, which did not seal the environment.",
-            hints=("What runs would be up to the variables of whoever starts it. Look at the plan and approve again.",),
+            hints=("What runs would depend on the starter's variables. Look at the plan and approve again.",),
         )
     differences = (*drift(approval.base, here.base), *here.misfits(approval.base.environment))
     if approval.continues != here.continues:
@@ -246,7 +246,7 @@ AGENT = "agent:"
 def _config_words(before: str, now: str) -> str:
     """How the configuration changed; the same digest, narrowed, is a file that says something else than was trusted."""
     if now == before + NARROWED:
-        return "ordain.toml was edited or deleted since, and is not trusted as it stands"
+        return "ordain.toml was edited or deleted since, and is not trusted as it is now"
     if before == now + NARROWED:
         return "ordain.toml was not trusted as it stood then"
     return f"it was {before[:19]}, it is {now[:19]}"

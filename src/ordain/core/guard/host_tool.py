@@ -131,7 +131,7 @@ _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 def readings(path: str) -> tuple[str, ...]:
     """What hosts may take a path for, as it is written first: without blanks and quotes around it, as an address, with
     escapes resolved, with the separators of Windows, in either form of composed letters. One that begins with `~` is
-    meant from a home; where `~name` may be a name like any other, `./` stands before it."""
+    meant from a home; where `~name` may be a name like any other, `./` is before it."""
     changes: tuple[Callable[[str], str], ...] = (
         lambda one: one.strip().strip(_QUOTES).strip(),
         lambda one: _FILE_URL.sub("", one),

@@ -217,7 +217,7 @@ def add(
         raise refuse(
             "E_LEDGER_CONFLICT",
             f"`{stream}` has {size} events where {expected} were expected: something was recorded in between.",
-            "Read the stream again and decide anew.",
+            "Read the stream again and decide again.",
         )
     heads = []
     for body in bodies:

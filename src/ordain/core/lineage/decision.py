@@ -429,7 +429,7 @@ def value_given(state: RunState, question: Question, given: Given, matches: Matc
         return answer_value(action, given, matches)
     choice_named(question, given.word if plain else given.typed)
     if question.kind == "task" and given.word == CANNOT and not given.said.strip():
-        why = "Whoever decides what then has to know why it cannot be done."
+        why = "The person who decides what follows has to know why it cannot be done."
         raise refuse("E_ANSWER_VALUE", why, command=f"{question.asking} {CANNOT} -m WHY")
     return msgspec.UNSET
 

@@ -101,7 +101,7 @@ def unverified(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield blame_step(
                 step.id,
                 "W_TASK_UNVERIFIED",
-                f"{what} verifies the task of `{step.id}`: it passes by the word of whoever did it.",
+                f"{what} verifies the task of `{step.id}`: it passes by the performer's word alone.",
                 "Give it a contract.",
                 "Where nothing can tell, say so: `**verify:** none` in Markdown, in a tree "
                 "`verification: {strategy: {type: none}}`.",

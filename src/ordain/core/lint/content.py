@@ -202,7 +202,7 @@ def _free_values(survey: Survey) -> Iterator[tuple[Step | None, Any]]:
 
 def _value_fault(value: Any, depth: int = 0) -> tuple[str, str] | None:
     if depth > DEPTH_MAX:
-        return "E_DOC_DEPTH", f"More than {DEPTH_MAX} lists and mappings stand inside one another."
+        return "E_DOC_DEPTH", f"More than {DEPTH_MAX} lists and mappings are nested."
     match value:
         case str() | bool() | None:
             return None

@@ -184,7 +184,7 @@ def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 if why is not None:
                     with_default = replace(mention.reference, default=Default(value="…"))
                     detail = f"`{mention.step.id}`: `{mention.text}` may refer to nothing: `{name}` {why}."
-                    hint = f"Say what stands in then: `{spelt(with_default)}`."
+                    hint = f"Say what is used then: `{spelt(with_default)}`."
                     yield blame_step(mention.step.id, "E_REF_MAY_BE_MISSING", detail, hint)
 
 

@@ -195,7 +195,7 @@ def _dropped_need(group: Collection[str], steps: Mapping[str, Step]) -> tuple[st
     for name in sorted(group, key=lambda one: place.get(one, 0)):
         for need in steps[name].needs if name in steps else ():
             if need in group and place.get(need, -1) >= place[name]:
-                why = "" if need == name else f": `{name}` stands before it"
+                why = "" if need == name else f": `{name}` is before it"
                 return (f"Take `{need}` out of the `needs` of `{name}`{why}.",)
     return ()
 

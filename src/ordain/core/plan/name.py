@@ -53,7 +53,7 @@ def scope_faults(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Everything wrong with the words of `tools`."""
     yield from (fault for name in names if (fault := scope_fault(name)) is not None)
     if len(set(names)) < len(names):
-        yield "E_DOC_DUPLICATE", "A tool stands twice in `tools`."
+        yield "E_DOC_DUPLICATE", "A tool is listed twice in `tools`."
 
 
 def model_fault(text: str) -> tuple[str, str] | None:

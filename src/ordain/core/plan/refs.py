@@ -336,7 +336,7 @@ class _Joined:
         after_dollar = bool(self._pieces) and self._pieces[-1].endswith("$")
         if after_dollar and piece.startswith(("{", "${")):
             if refers:
-                raise Unwritable("a value that ends in `$` stands right before a reference, which can not be written")
+                raise Unwritable("a value that ends in `$` is right before a reference, which can not be written")
             self._pieces.append("$")
         self._pieces.append(piece)
         self._size += len(piece)

@@ -294,7 +294,7 @@ def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
     for _ in range(DEPTH_MAX + 1):
         inner = (one for one in below if isinstance(one, Mapping | list | tuple))
         below = [part for one in inner for part in (one.values() if isinstance(one, Mapping) else one)]
-    return [(f"More than {DEPTH_MAX} lists and mappings stand inside one another.", ())] if below else []
+    return [(f"More than {DEPTH_MAX} lists and mappings are nested.", ())] if below else []
 
 
 def argument_names(tool: ToolDefinition) -> Iterator[tuple[str, bool]]:

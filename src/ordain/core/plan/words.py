@@ -198,7 +198,7 @@ def _followed(policy: FailurePolicy, last: FailurePolicy) -> FailurePolicy | Pro
         case ((Retry() | Fallback()), _):
             return msgspec.structs.replace(policy, then=last)
         case _:
-            what = "Only `retry` and `fallback` may stand before `then`: nothing follows the others."
+            what = "Only `retry` and `fallback` may come before `then`: nothing follows the others."
             return _wrong("E_FIELD_VALUE", what, *_FORMS)
 
 

@@ -219,7 +219,7 @@ def _failure(setting: Setting) -> str:
     *earlier, last = setting.tries
     lines = [
         f"# What went wrong before\n\nThis is attempt {setting.attempt}. Whatever the attempts before it changed "
-        "is still there: look at it first, and do not begin anew what is right."
+        "is still there: look at it first, and do not redo what is right."
     ]
     if earlier:
         lines.append("\n".join(f"- Attempt {one.attempt}: {_in_short(one)}" for one in earlier))

@@ -63,7 +63,7 @@ class WorkItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has claimed an item, and when its time is over: whoever carries out the run ends the attempt then."""
+    """Who has claimed an item, and when its time is over: the executor ends the attempt then."""
 
     worker: str
     until: Instant

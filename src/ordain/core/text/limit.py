@@ -65,7 +65,7 @@ def character_fault(character: str) -> tuple[str, str]:
     if _BIDI.match(character):
         return "E_DOC_BIDI", f"The character {point} changes the order in which text is shown."
     if character == "\r":
-        return "E_DOC_CONTROL_CHARACTER", "A carriage return stands alone (U+000D without a newline)."
+        return "E_DOC_CONTROL_CHARACTER", "There is a carriage return alone (U+000D without a newline)."
     if "\ud800" <= character <= "\udfff":
         return "E_DOC_CONTROL_CHARACTER", f"{point} is half of a surrogate pair and no character."
     return "E_DOC_CONTROL_CHARACTER", f"The control character {point} is not allowed in a document."

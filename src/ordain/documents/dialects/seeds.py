@@ -215,7 +215,7 @@ def _s2_order(keys: Keys, before: int | float | None) -> int | float | None:
     if isinstance(order, int | float) and not isinstance(order, bool) and (before is None or order > before):
         return order
     hint = "Put the steps in the order that `order` says; it is a number, and rises."
-    keys.wrong("E_PLAN_TYPE", "`order` is not that in which the steps stand.", hint, at=("order",))
+    keys.wrong("E_PLAN_TYPE", "`order` is not the order of the steps.", hint, at=("order",))
     return before
 
 
@@ -273,7 +273,7 @@ class _Values:
         if named and not named[1][0].isdigit():
             near = self._near.get(_stem(named[1]))
             hints = (f"Did you mean `${near}`?",) if near is not None else ()
-            meant = "A value that is `$name` alone is the result of a step; as text, let something stand before it."
+            meant = "A value that is `$name` alone is the result of a step; as text, put something before it."
             keys.wrong("E_REF", f"`{text[:65]}` names no step of the plan.", *hints, meant, at=path)
         # Unescaped it would become a reference, or lose a dollar.
         escaped = "$${" in text or next(references(text), None) is not None
@@ -367,7 +367,7 @@ def _s3_tools(keys: Keys) -> tuple[str, ...] | None:
         if fault:
             keys.wrong(*fault, at=("tools_required", at))
     if tools and len(set(tools)) < len(tools):
-        keys.wrong("E_DOC_DUPLICATE", "A tool stands twice in `tools_required`.", at=("tools_required",))
+        keys.wrong("E_DOC_DUPLICATE", "A tool is listed twice in `tools_required`.", at=("tools_required",))
     return tools
 
 
@@ -375,7 +375,7 @@ def _s3_context(outline: Outline, lines: Sequence[str], problems: ProblemList) -
     """The text of the section `## Context`, which is part of the plan, and the outline without it."""
     found, text = outline.named("Context"), None
     for section in found[1:]:
-        problems.add("E_DOC_DUPLICATE", "A second `## Context` stands here.", line=section.heading.line)
+        problems.add("E_DOC_DUPLICATE", "This is a second `## Context`.", line=section.heading.line)
     for section in found[:1]:
         refuse_hiding(section.blocks, problems)
         kept = trimmed(section.blocks)

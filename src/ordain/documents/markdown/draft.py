@@ -232,10 +232,10 @@ def _scoped(text: str) -> re.Match[str] | None:
 def _refuse_in_list(block: Block, problems: ProblemList) -> None:
     if isinstance(block, Heading) and block.level == 3:
         hint = "Write all steps as a list, or all as `### 1. Title` headings under `## Steps`."
-        problems.add("E_MD_HEADING", "A heading stands among the items of a list.", hint, line=block.line)
+        problems.add("E_MD_HEADING", "There is a heading among the items of a list.", hint, line=block.line)
         return
     hints = (
-        "Plan fields stand before the list; a step with fields is written as `### 1. Title` under `## Steps`.",
+        "Plan fields come before the list; a step with fields is written as `### 1. Title` under `## Steps`.",
         "Text for readers goes into a section of its own, such as `## Notes`.",
     )
     problems.add("E_DOC_SYNTAX", "This is neither an item of the list nor a section.", *hints, line=block.line)

@@ -49,7 +49,7 @@ def outline_of(blocks: Sequence[Block], problems: ProblemList) -> Outline:
     for at in high:
         if at != title_at and _level(blocks[at]) == 1:
             hint = "Use `##` for sections; a plan has one title."
-            problems.add("E_MD_HEADING", "A second title stands here.", hint, line=blocks[at].line)
+            problems.add("E_MD_HEADING", "This is a second title.", hint, line=blocks[at].line)
     top_at = 0 if title_at is None else title_at + 1
     sections = []
     for start, end in pairwise([*starts, len(blocks)]):
@@ -107,7 +107,7 @@ def refuse_hidden(blocks: Sequence[Block], problems: ProblemList) -> None:
     before: Block | None = None
     for block in blocks:
         if not isinstance(block, Fence) and hides_text(block.text):
-            _hidden("An HTML comment or raw HTML stands here", block.line, problems)
+            _hidden("There is an HTML comment or raw HTML here", block.line, problems)
         elif isinstance(block, Text) and isinstance(before, Text) and not before.blank and underlines(block.text):
             _hidden("A line of `-` or `=` makes a heading of the line above it", block.line, problems)
         before = block

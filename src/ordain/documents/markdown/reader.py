@@ -167,7 +167,7 @@ class _Reader:
         comments = all(blank(block) or (isinstance(block, Text) and _is_comment(block.text)) for block in before)
         if before and not comments:
             hint = "Start with `# What is to be done`; text for readers goes below it."
-            self.problems.add("E_DOC_SYNTAX", "Something stands before the title.", hint, line=before[0].line)
+            self.problems.add("E_DOC_SYNTAX", "There is something before the title.", hint, line=before[0].line)
         self._note("", before)
         refuse_hidden([heading], self.problems)
         return title_text(heading.text, heading.line, self.problems)
@@ -218,9 +218,9 @@ class _Reader:
         if work is not None:
             hints = (
                 "Write them below the heading `## Steps`.",
-                "What is only for readers stands in a section of its own, or as `-` items.",
+                "Put what is only for readers in a section of its own, or as `-` items.",
             )
-            detail = "A numbered item that reads as a step stands before `## Steps`, where nothing is run."
+            detail = "A numbered item that reads as a step is before `## Steps`, where nothing is run."
             self.problems.add("E_DOC_SYNTAX", detail, *hints, line=work.line)
 
     def _end_of_value(self, blocks: Sequence[Block], at: int, name: str, inline: str) -> int:
@@ -294,7 +294,7 @@ class _Reader:
             if heading.text in ("Steps", "Fallbacks"):
                 ahead -= 1
                 if heading.text in seen:
-                    detail = f"A second `## {heading.text}` stands here."
+                    detail = f"This is a second `## {heading.text}`."
                     self.problems.add("E_DOC_DUPLICATE", detail, line=heading.line)
                 elif heading.text == "Steps":
                     drafts = self._steps(section)

@@ -102,7 +102,7 @@ class StepReader:
             problems.add("E_STEP_UNKNOWN_NEED", detail, line=line)
             return None
         if word in ("", "none"):
-            detail = "`none` stands among other needs." if word else "`needs` has an empty place."
+            detail = "`none` is among other needs." if word else "`needs` has an empty place."
             hint = "Write ids with commas between them, or `none` alone."
             problems.add("E_FIELD_VALUE", detail, hint, line=line)
             return None
@@ -196,7 +196,7 @@ def _verify(field: Field, problems: ProblemList) -> Verification | None:
         return Verification(strategy=NoCheck())
     fence = only_fence(field, problems)
     if fence is None:
-        hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command stands in `contract`."
+        hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command goes into `contract`."
         wants_fence(field, hint, problems)
         return None
     read = fenced_value("verify", fence, problems)

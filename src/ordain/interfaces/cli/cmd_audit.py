@@ -165,7 +165,7 @@ def restore(session: Session, file: str) -> int:
 def rebuild(session: Session) -> int:
     """Rebuild the tables derived from the events, and the copies of proposals under .ordain/plans."""
     events, copies = session.app.audits.rebuild()
-    lines = [f"Made the tables anew from {events} events, and {copies} copies of proposals."]
+    lines = [f"Rebuilt the tables from {events} events, and {copies} copies of proposals."]
     return session.show(RebuiltResult(events=events, copies=copies), lines, next_=["ordain audit verify"])
 
 

@@ -220,10 +220,10 @@ _BLOCKING_SINCE = (2, 1, 295)
 _WORTH: Mapping[Place, str] = {
     "user": "A hook of a user is help for honest agents and no boundary: a project's settings can switch it off, "
     "and so can an agent that may write the user's files.",
-    "project": "A hook of a project is help for honest agents and no boundary: whoever can write the project's "
+    "project": "A hook of a project is help for honest agents and no boundary: anyone who can write the project's "
     "settings can take it out, and so can flags of the host.",
-    "managed": "A managed hook cannot be switched off by users, projects or flags, as far as was tried; whoever "
-    "administers this machine can.",
+    "managed": "A managed hook cannot be switched off by users, projects or flags, as far as was tried; an "
+    "administrator of this machine can.",
 }
 
 
@@ -247,7 +247,7 @@ def _direct(root: Path, settings: Settings, ours: str) -> list[str]:
     sources = {name: source for name, source in settings.sources.items() if source.mcp or source.url is not None}
     return [
         f"{where} has `{name}`, which is the server of [tools.{source}]: the agent reaches it without the gateway as "
-        f"long as it stands there. → claude mcp remove {name}"
+        f"long as it is there. → claude mcp remove {name}"
         for where, name, server in _host_servers(root)
         for source, said in sources.items()
         if name != ours and (mangled(name) == mangled(source) or _same(server, said))
@@ -291,14 +291,14 @@ def _version() -> list[str]:
     """Whether a hook that fails refuses the call, by the version of the host."""
     found = shutil.which("claude")
     if found is None:
-        return ["`claude` is not on the path, so nobody knows whether its version heeds `onFailure`."]
+        return ["`claude` is not on the path, so nobody knows whether its version obeys `onFailure`."]
     try:
         done = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=15, check=False)
         version = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     except (OSError, subprocess.TimeoutExpired):
         version = None
     if version is None:
-        return ["`claude --version` does not say which it is, so nobody knows whether it heeds `onFailure`."]
+        return ["`claude --version` does not say which it is, so nobody knows whether it obeys `onFailure`."]
     if tuple(map(int, version.groups())) < _BLOCKING_SINCE:
         since = ".".join(map(str, _BLOCKING_SINCE))
         return [f"Claude Code {version[0]} is older than {since}: there a hook that fails lets the call through."]

@@ -152,7 +152,7 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
     for notice in notices:
         _say(_in_words(notice))
     if not front.servers:
-        _say("The trusted settings name no MCP server, so there is none to stand before.")
+        _say("The trusted settings name no MCP server, so there is none to pass calls to.")
     if reached is not None:
         with _reached(path, **reached) as place:
             from ordain.interfaces.gateway.http import serve_gateway_http
@@ -182,7 +182,7 @@ def _check(session: Session) -> None:
     if session.json:
         raise refuse(
             "E_MCP_START",
-            "`ordain mcp` answers with no JSON document: it is a server, and whoever starts it speaks MCP with it.",
+            "`ordain mcp` answers with no JSON document: it is a server that an MCP client starts.",
             "Name the command in the settings of an MCP client, which starts it by itself.",
             command="ordain mcp",
         )

@@ -74,7 +74,7 @@ def config(session: Session) -> int:
     for key, setting in names.items():
         source = "trusted" if key in given else "default"
         if narrowed and key in ("policy.allow", "guard.guarded", "guard.open"):
-            source = "narrowed, until ordain.toml is trusted as it stands"
+            source = "narrowed, until ordain.toml is trusted as it is now"
         elif narrowed and key in given and key.startswith("retention."):
             source = "off, until ordain.toml is trusted as it stands"
         value = shown_address(settings.planner_base_url) if key == "planner.base_url" else tree[setting]

@@ -26,7 +26,7 @@ _GROUPS: Sections = {
     "Start here": {
         "run": ("cmd_run", "Check, review, approve, run and report on a document, in one command."),
         "lint": ("cmd_lint", "Check documents: report every problem with its line and fix."),
-        "show": ("cmd_show", "Show what a document, plan or run does and how it stands."),
+        "show": ("cmd_show", "Show what a document, plan or run does and its state."),
         "prepare": ("cmd_proposal", "Check a document and store its plan for approval."),
         "approve": ("cmd_approve", "Approve one run of exactly this plan (a person at a terminal)."),
         "commit": ("cmd_run", "Start the approved run of a plan."),

@@ -145,7 +145,7 @@ def _refuse_missing(state: str | None) -> None:
         raise refuse(
             "E_STATE_DIR",
             f"The state directory {state} is not there, so nobody knows what is guarded.",
-            "It stands in the settings of Claude Code. Where it was moved, have them written anew:",
+            "It is in the settings of Claude Code. If it was moved, write them again:",
             command="ordain guard install claude-code",
         )
 

@@ -144,7 +144,7 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
         f"This plan is proposed to Ordain as {line.lineage} ({short}), and is {line.status}. Nothing of it was done.\n"
         f"A person approves it: ordain approve {short}\n"
         "Then Ordain carries it out, step by step, and each contract says whether its step is done; `plan_status` "
-        "tells how it stands. You need not leave plan mode, and must not do its steps yourself. Tell your user that it "
+        "tells its state. You need not leave plan mode, and must not do its steps yourself. Tell your user that it "
         "waits for them, and end your turn. To change it, edit the plan file and leave plan mode again."
     )
 

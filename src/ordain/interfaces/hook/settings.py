@@ -132,7 +132,7 @@ def _read(text: str | None, where: str) -> tuple[dict[str, Any], _Form]:
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree = dict(pairs)
     if len(tree) < len(pairs):
-        raise ValueError("a key stands twice in it")
+        raise ValueError("a key is in it twice")
     return tree
 
 

@@ -80,7 +80,7 @@ class Entrance:
             client = self._holder(token)
         except (Refused, OSError) as error:
             _log.error("no token can be looked at: %s", error)
-            raise _TurnedAway(503, "Tokens cannot be looked at; whoever started the server was told why.") from error
+            raise _TurnedAway(503, "Tokens cannot be looked at; the server's own output says why.") from error
         if client is None:
             challenge = b'Bearer realm="ordain", error="invalid_token"'
             raise _TurnedAway(401, "The token is not one that counts here, or was revoked.", challenge)

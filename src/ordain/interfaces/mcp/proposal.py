@@ -49,7 +49,7 @@ def document_of(proposal: Proposal) -> bytes:
     if proposal.document is not None:
         beside = [name for name in ("title", "steps", "context", "risks") if getattr(proposal, name)]
         if beside:
-            detail = f"`document` is the whole plan; {_listed(beside)} cannot stand beside it."
+            detail = f"`document` is the whole plan; {_listed(beside)} cannot be beside it."
             raise refuse("E_CALL_ARGUMENTS", detail, "Write it into the document, or leave `document` out.")
         data = proposal.document.encode("utf-8", "surrogatepass")
     else:

@@ -76,7 +76,7 @@ async def _lint(call: ClientCall, proposal: Proposal) -> Answer:
         report = app.plans.lint(document_of(proposal), None, list(proposal.params.items()))
     if not report.good:
         raise Refused(_placed(report.problems, proposal))
-    following = "It can be proposed as it stands with plan_propose."
+    following = "It can be proposed as it is with plan_propose."
     if report.problems:
         following = "It can be proposed with plan_propose. Mend what it is warned of first, unless you know better."
     return Answer(data=lint_result(report), problems=_placed(report.problems, proposal), next=(following,))
@@ -140,7 +140,7 @@ async def _reject(call: ClientCall, asked: _Reject) -> Answer:
     comments = {StepId(step): text for step, text in asked.comments.items()}
     async with call.app() as app:
         line = await app.plans.reject(asked.plan, call.by, asked.feedback, comments)
-    following = (f"Call plan_revise with plan={short_id(line.plan_id)} and a plan that heeds what was said.",)
+    following = (f"Call plan_revise with plan={short_id(line.plan_id)} and a plan that takes up what was said.",)
     return Answer(data=plan_brief(line), next=following)
 
 
@@ -281,7 +281,7 @@ def _of_plan(brief: Any) -> tuple[str, ...]:
         case "proposed" | "approved":
             return (f"Call plan_commit with plan={brief.plan}.",)
         case "rejected":
-            return (f"It was rejected. Call plan_revise with plan={brief.plan} and heed what was said.",)
+            return (f"It was rejected. Call plan_revise with plan={brief.plan} and take up what was said.",)
         case "needs_review":
             return ("It was rejected too often: the next revision must be a person's.",)
         case _:

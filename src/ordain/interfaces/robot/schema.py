@@ -121,7 +121,7 @@ _REFERENCE = "#/$defs/"
 _PLACE: dict[str, Any] = {
     "seq": {"description": "Its number in the stream, from 1 on.", "type": "integer"},
     "at": {"description": "Milliseconds since 1970-01-01 UTC.", "type": "integer"},
-    "stream": {"description": "The sequence of events that it stands in.", "type": "string"},
+    "stream": {"description": "The sequence of events that it is in.", "type": "string"},
 }
 _HEAD: dict[str, Any] = {"head": {"description": "The digest of the stream up to and with it.", "type": "string"}}
 

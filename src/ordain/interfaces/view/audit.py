@@ -16,7 +16,7 @@ from ordain.interfaces.view.text import visible
 
 _CANNOT_TELL = (
     "Not to be told from the ledger alone: whether its end was cut off after the last checkpoint that somebody kept,",
-    "and who wrote what no signature vouches for: whoever can write the file can write events that fit.",
+    "and who wrote what no signature vouches for: anyone who can write the file can write events that fit.",
 )
 
 

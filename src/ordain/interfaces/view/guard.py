@@ -36,7 +36,7 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
         yield from _incomplete(report, style)
         yield "Only calls are seen that come through Ordain:"
         yield "  ordain guard install claude-code   watches the calls of Claude Code"
-        yield "  ordain mcp --gateway               stands before the MCP servers of any agent"
+        yield "  ordain mcp --gateway               is between any agent and its MCP servers"
         return
     yield style.bold(f"Guarded calls outside of plans since {instant(report.since)}: {report.calls}")
     counts = [
