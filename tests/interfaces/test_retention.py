@@ -168,6 +168,28 @@ def test_of_too_much_the_oldest_goes_until_it_is_not_too_much(workspace: Workspa
     assert runs[1] in told and runs[2] not in told
 
 
+def test_plans_that_ended_long_ago_are_archived_and_nothing_is_deleted(workspace: Workspace) -> None:
+    old = said(workspace, "walrus", 31)
+    done = workspace.ordain("prepare", "small.plan.md")
+    assert "W_PLANS_ARCHIVED Archived, because they ended long ago" in done.out and "`Say walrus`" in done.out
+    listed = json.loads(workspace.ordain("robot", "list", "--status", "archived").out)["data"]["plans"]
+    assert [one["last_run"] for one in listed] == [old] and is_kept(workspace, old)
+
+
+def test_a_robot_is_told_of_what_was_archived(workspace: Workspace) -> None:
+    said(workspace, "walrus", 31)
+    answer = json.loads(workspace.ordain("robot", "prepare", "small.plan.md").out)
+    assert "W_PLANS_ARCHIVED" in [one["code"] for one in answer["problems"]]
+
+
+def test_a_long_context_stands_beside_the_copy(workspace: Workspace) -> None:
+    prepared(workspace, TODAY.replace("\n1.", "\n**Context:** " + "why we do it " * 5000 + "\n\n1."))
+    (copy,) = (workspace.path / ".ordain/plans").glob("*.md")
+    (beside,) = (workspace.path / ".ordain/artifacts").glob("PLAN-*/context.md")
+    assert copy.stat().st_size < 2_000 and beside.stat().st_size > 50_000
+    assert f"`{beside.relative_to(workspace.path)}`" in copy.read_text()
+
+
 # --- What stays ------------------------------------------------------------------------------------------------------
 
 

@@ -229,6 +229,23 @@ def test_what_follows_a_failure_is_mentioned_where_it_differs(workspace: Workspa
     assert "W_DIALECT_FAILURE" not in prepared.out and "W_DIALECT_FAILURE" in workspace.ordain("prepare", "x.plan").out
 
 
+def test_of_two_steps_with_one_seed_id_nobody_guesses_which_is_meant(workspace: Workspace) -> None:
+    same = {"step_id": "step:00000000000000aa"}
+    (told,) = [
+        one for one in problems(workspace, plan({"id": "a", **same}, {"id": "b", **same})) if one["code"][0] == "E"
+    ]
+    assert told["code"] == "E_STEP_ID" and "`a` and `b` have the same `step_id`" in told["detail"]
+
+
+def test_an_expression_that_asks_nothing_or_of_what_has_no_exit_status_is_told(workspace: Workspace) -> None:
+    def by(expression: str, **step: Any) -> dict[str, Any]:
+        return plan({**step, "verification": {"strategy": {"type": "custom", "name": "n", "expression": expression}}})
+
+    assert codes(workspace, by("1 == 1")) == ["E_CONTRACT_VACUOUS"]
+    assert codes(workspace, by("exit_code == 0", action={"type": "acquire_lock", "lock_name": "l"})) == ["E_EXPR"]
+    assert codes(workspace, by("exit_code == 0", action={"type": "nested_plan", "plan": plan({})})) == ["E_EXPR"]
+
+
 # --- What a model proposes -----------------------------------------------------------------------------------------
 
 
