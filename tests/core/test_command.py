@@ -27,7 +27,7 @@ from ordain.core.plan.tool import BUILT_IN
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings
-from ordain.interfaces.view.preview import action_lines
+from ordain.interfaces.view.preview import PlanView, action_lines
 from ordain.interfaces.view.style import Style
 from tests.build import plan, step
 from tests.rows import each
@@ -198,7 +198,7 @@ def test_whoever_denies_commands_denies_programs_and_nobody_allows_them_unawares
 
 def test_a_command_is_shown_as_bash_gets_it():
     command = shell("echo $${x}", env={"Y": "$${y}"})
-    shown = "\n".join(action_lines(command, {}, Style(colour=False), "normal", None, "a"))
+    shown = "\n".join(action_lines(command, PlanView(Style(colour=False), {}), "a"))
     assert "echo $${x}" in shown and '{"Y": "${y}"}' in shown
 
 
