@@ -6,7 +6,6 @@ make measure
 from __future__ import annotations
 
 import ast
-import re
 import statistics
 from collections import Counter
 from functools import cache
@@ -40,9 +39,8 @@ def class_names(modules: dict[str, ast.Module]) -> Counter[str]:
 
 def actions() -> set[str]:
     """The classes of the union `Action`."""
-    text = (SOURCE / "core/plan/model.py").read_text()
-    found = re.search(r"^Action(?:: TypeAlias)? = \(?(.*?)\)?\n\n", text, re.DOTALL | re.MULTILINE)
-    return set(re.findall(r"[A-Z]\w+", found[1])) if found else set()
+    declared = trees()["core/plan/action.py"].body
+    return {node.name for node in declared if isinstance(node, ast.ClassDef)} | {"NestedPlan"}
 
 
 def pairs(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:

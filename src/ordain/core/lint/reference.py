@@ -296,12 +296,9 @@ def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
         for fault, hints in faults:
             who = f"`{asked.step.id}`: {asked.what}" if asked.step is not None else f"The plan: {asked.what}"
-            yield Problem(
-                code="E_EXPR",
-                detail=f"{who} is no good expression: {fault}.",
-                where=Place(step=asked.step.id) if asked.step is not None else Place(field="preconditions"),
-                hints=hints,
-            )
+            detail = f"{who} is no good expression: {fault}."
+            where = Place(step=asked.step.id) if asked.step is not None else Place(field="preconditions")
+            yield Problem(code="E_EXPR", detail=detail, where=where, hints=hints)
 
 
 def _name_faults(asked: AskedExpression, survey: Survey) -> Iterator[tuple[str, tuple[str, ...]]]:

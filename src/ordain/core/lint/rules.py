@@ -56,8 +56,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
 
 
 def lint(plan: Plan, facts: Facts, *, partial: bool = False) -> tuple[Problem, ...]:
-    """Everything wrong with a plan in these surroundings; of a partial one only what is wrong whatever the rest
-    says."""
+    """Everything wrong with a plan in these surroundings; of a partial one what is wrong whatever the rest says."""
     survey = Survey(plan)
     rules = [rule for rule in RULES if rule not in WANT_ALL] if partial else RULES
     return tuple(problem for rule in rules for problem in rule(survey, facts))

@@ -56,13 +56,8 @@ def handlers(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def unhandled(action_type: str, where: Place | None = None, near: tuple[str, ...] = ()) -> Problem:
     """What is said of a custom action that nothing here can carry out."""
     how = 'Register one in ordain.toml, such as `[actions.NAME]` with `command = ["program"]`, and have it trusted.'
-    return Problem(
-        code="E_ACTION_UNKNOWN",
-        detail=f"There is no handler for the custom action `{action_type}`.",
-        where=where,
-        hints=(*near, how),
-        command="ordain trust",
-    )
+    detail = f"There is no handler for the custom action `{action_type}`."
+    return Problem(code="E_ACTION_UNKNOWN", detail=detail, where=where, hints=(*near, how), command="ordain trust")
 
 
 def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:

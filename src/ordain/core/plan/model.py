@@ -50,23 +50,8 @@ class NestedPlan(Value, frozen=True, tag_field="type", tag="nested_plan"):
     )
 
 
-Action = (
-    RunCommand
-    | CallTool
-    | Task
-    | SendText
-    | WaitFor
-    | AcquireLock
-    | ReleaseLock
-    | StoreData
-    | RunWorkflow
-    | MarkEventHandled
-    | ValidateApproval
-    | NestedPlan
-    | Ask
-    | Custom
-    | WaitForFile
-)
+_First = RunCommand | CallTool | Task | SendText | WaitFor | AcquireLock | ReleaseLock | StoreData
+Action = _First | RunWorkflow | MarkEventHandled | ValidateApproval | NestedPlan | Ask | Custom | WaitForFile
 
 
 class Budget(Value, frozen=True):

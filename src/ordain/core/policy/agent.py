@@ -14,7 +14,7 @@ from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.plan.command import typed
 from ordain.core.plan.model import Plan, Step, nested_plan_of
 from ordain.core.policy.tier import read_address
-from ordain.core.text.problem import Problem, closest
+from ordain.core.text.problem import Problem, blame_step, closest
 
 AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
 """Command-line agents whose command line we know."""
@@ -113,18 +113,11 @@ def agent_digest(agent: Agent) -> str:
 
 def unheld_problems(tier: int, agents: Mapping[str, Agent]) -> tuple[Problem, ...]:
     """The refusals where agents are to perform tasks at a tier that nothing can hold them to."""
-    return tuple(
-        Problem(
-            code="E_TIER",
-            detail=f"Trust tier {tier} is demanded, and the agent `{name}` is a function of the program that runs this:"
-            " nothing holds it to anything.",
-            hints=(
-                f"Name it in ordain.toml, and it runs in a sandbox: `[agents.{name}]` with `python = MODULE:NAME`.",
-            ),
-        )
-        for name, agent in agents.items()
-        if tier and agent.registered
-    )
+    why = "is a function of the program that runs this: nothing holds it to anything"
+    detail = f"Trust tier {tier} is demanded, and the agent `{{}}` {why}."
+    hint = "Name it in ordain.toml, and it runs in a sandbox: `[agents.{}]` with `python = MODULE:NAME`."
+    free = [name for name, agent in agents.items() if tier and agent.registered]
+    return tuple(blame_step(None, "E_TIER", detail.format(name), hint.format(name)) for name in free)
 
 
 # --- What kind of work a task is, told by the word that its title begins with ----------------------------------------

@@ -71,8 +71,7 @@ class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
     through: tuple[str, ...] = ()
     """What starts it: `sudo`, `timeout`."""
     runner: bool = False
-    """Whether one of these finds the program in the project (`uv run`): a rule opens that only if it names
-    `through`."""
+    """Whether one of these finds the program in the project (`uv run`): a rule must name `through` to open it."""
     listed: bool = True
     """Whether the table lists every option, so that none is only taken for harmless."""
     inner: tuple[CommandFacts, ...] = ()

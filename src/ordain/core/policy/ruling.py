@@ -32,7 +32,7 @@ from ordain.core.policy.settings import Settings
 from ordain.core.text.control import folded
 from ordain.core.text.path import COMPARED_MAX, pattern_fault
 from ordain.core.text.pattern import PathPattern, normal, plain_part
-from ordain.core.text.problem import Place, Problem
+from ordain.core.text.problem import Problem, blame_step
 
 Rules = Mapping[str, CallRule]
 _NO_RULES: Rules = {}
@@ -217,8 +217,7 @@ class AllowList(_PolicyList[set[str]]):
         return found
 
     def nearly(self, subject: Subject) -> Iterator[str]:
-        """The rules that would let an effect through but for arguments, of which only those are told that a rule
-        names."""
+        """The rules that would let an effect through but for arguments; told are only those that a rule names."""
         for entry, (tools, conditions) in sorted(self._rules.items()):
             if subject.args is not None and any(tools.vouching(subject)):
                 unlike, unnamed = conditions.unlike(subject.args), conditions.unnamed(subject.args)
@@ -277,12 +276,9 @@ class Judge:
     def too_much(self) -> Iterator[Problem]:
         """That not every path could be compared with what is denied, which no approval overrides."""
         if self._strict["deny"].exhausted:
-            yield Problem(
-                code="E_POLICY_DENIED",
-                detail="Policy denies the plan: its paths cannot all be compared with the deny list, there is too much "
-                "of both.",
-                hints=("Split the plan, or write fewer patterns with `*` in `[policy] deny`.",),
-            )
+            why = "its paths cannot all be compared with the deny list, there is too much of both"
+            hint = "Split the plan, or write fewer patterns with `*` in `[policy] deny`."
+            yield blame_step(None, "E_POLICY_DENIED", f"Policy denies the plan: {why}.", hint)
 
 
 def quoted(words: Iterable[str]) -> str:
@@ -328,14 +324,8 @@ def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) ->
         what = f"`{tool}`{''.join(f' `{path}`' for path in paths)} ({effect_class.value}, {times})"
         match answer:
             case "deny":
-                denied.append(
-                    Problem(
-                        code="E_POLICY_DENIED",
-                        detail=f"Policy denies {what}: {said}.",
-                        where=Place(step=group.steps[0]),
-                        hints=("`[policy] deny` in ordain.toml says so.",),
-                    )
-                )
+                detail, hint = f"Policy denies {what}: {said}.", "`[policy] deny` in ordain.toml says so."
+                denied.append(blame_step(group.steps[0], "E_POLICY_DENIED", detail, hint))
             case "ask":
                 asks.append(f"{what} {said}")
             case _:

@@ -16,7 +16,7 @@ from ordain.core.policy.agent import tasks_of
 from ordain.core.text.control import folded, folded_pattern
 from ordain.core.text.path import handed_fault, path_hints
 from ordain.core.text.pattern import PATTERN_MAX, PathPattern, normal, plain_part
-from ordain.core.text.problem import Problem, closest
+from ordain.core.text.problem import Problem, blame_step, closest
 from ordain.core.text.secret import named_secrets
 
 FAULTS_MAX = 20
@@ -71,17 +71,12 @@ def _works_on_files(tool: ToolDefinition) -> bool:
 
 def out_of_scope(name: str, step: Step, there_are: Sequence[str], command: str) -> Problem:
     """What is said to an agent that asks for a tool that its step does not have; `command` proposes a plan with it."""
-    return Problem(
-        code="E_CALL_SCOPE",
-        detail=f"`{step.id}` has no tool `{name}`.",
-        hints=(
-            *closest(name, there_are),
-            f"It has {', '.join(there_are) or 'none'}.",
-            "If the task cannot be done with these, say so with `cannot`, or have a revision of the plan proposed, "
-            "whose step lists it under `tools`. Do not do the same in another way.",
-        ),
-        command=command,
+    otherwise = (
+        "If the task cannot be done with these, say so with `cannot`, or have a revision of the plan proposed, "
+        "whose step lists it under `tools`. Do not do the same in another way."
     )
+    hints = (*closest(name, there_are), f"It has {', '.join(there_are) or 'none'}.", otherwise)
+    return blame_step(None, "E_CALL_SCOPE", f"`{step.id}` has no tool `{name}`.", *hints, command=command)
 
 
 def call_problem(

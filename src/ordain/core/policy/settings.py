@@ -207,8 +207,7 @@ YOURS = "yours/"
 
 
 def with_user_rules(settings: Settings, user: UserSettings) -> Settings:
-    """The settings of a workspace with the user's own rules for calls outside of plans, which it only makes
-    stricter."""
+    """The settings of a workspace with the user's own rules for calls, which it can only make stricter."""
 
     def named(entries: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(f"{RULE}{YOURS}{one.removeprefix(RULE)}" if one.startswith(RULE) else one for one in entries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.plan.value import Instant, RunId
-from ordain.core.text.problem import Problem
+from ordain.core.text.problem import Problem, blame_step
 
 LIFT = "ordain stop --lift"
 
@@ -46,12 +46,9 @@ def stopped_problem(stop: StopOrder) -> Problem:
     if stop.fault:
         detail = f"{stop.fault}. Nothing starts while Ordain cannot read whether work is stopped."
         return Problem(code="E_STATE_DIR", detail=detail, command="ordain status")
-    return Problem(
-        code="E_STOPPED",
-        detail=f"{stop.words}. Nothing starts and no call is made until a person lifts that.",
-        hints=("Only a person at a terminal can lift it; then `ordain resume` settles what was under way.",),
-        command=LIFT,
-    )
+    detail = f"{stop.words}. Nothing starts and no call is made until a person lifts that."
+    hint = "Only a person at a terminal can lift it; then `ordain resume` settles what was under way."
+    return blame_step(None, "E_STOPPED", detail, hint, command=LIFT)
 
 
 def stop_notice(stop: StopOrder) -> Problem:

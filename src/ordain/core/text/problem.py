@@ -37,8 +37,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is wrong: `detail` is a whole sentence, `hints` say what to do instead, `command` is to be
-    pasted."""
+    """One thing that is wrong: `detail` is a whole sentence, `hints` say what to do, `command` is to be pasted."""
 
     code: str
     detail: str
