@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -62,27 +62,18 @@ def open_workspace(
     return _open(start, exact=exact, alone=alone, handlers=handlers, tools=tools, agents=agents, terminal=False)
 
 
-def open_at_terminal(
-    start: str | os.PathLike[str] = ".", *, exact: bool = False, alone: bool = False, **opening: Any
-) -> App:
-    """The same for a person: the command line opens it so, and only when it has a terminal."""
-    return _open(start, exact=exact, alone=alone, terminal=True, **opening)
-
-
 def _open(
-    start: str | os.PathLike[str],
+    start: str | os.PathLike[str] = ".",
     *,
-    exact: bool,
-    alone: bool,
+    exact: bool = False,
+    alone: bool = False,
     terminal: bool,
     handlers: Mapping[str, Handler | Call] | None = None,
     tools: Sequence[Callable[..., Any]] = (),
     agents: Mapping[str, Callable[..., Any]] | None = None,
 ) -> App:
-    if sys.getfilesystemencoding() != "utf-8":
-        detail = (
-            f"Python was started with {sys.getfilesystemencoding()}; commands would not be run as they were approved."
-        )
+    if (encoding := sys.getfilesystemencoding()) != "utf-8":
+        detail = f"Python was started with {encoding}; commands would not be run as they were approved."
         raise refuse("E_WORKSPACE", detail, "Start it in a UTF-8 locale, or with PYTHONUTF8=1.")
     workspace = real_directory(Path(start)) if exact else _governed(find_workspace(Path(start)))
 
@@ -149,25 +140,22 @@ def _open(
     return app
 
 
+open_at_terminal = partial(_open, terminal=True)
+"""The same as `open_workspace` for a person: the command line opens it so, and only when it has a terminal."""
+
+
 def make_state(workspace: str | None) -> None:
     """Make the directory where a record is kept, if need be; raises Refused where it would not be safe. For whoever
     asks a person first: better no question than an answer that cannot be kept."""
     state_directory(os.environ, Path(workspace) if workspace is not None else None)
 
 
-def user_rules_file() -> Path | None:
-    """The user's own configuration, where anybody says where it is."""
-    return user_file(os.environ)
-
-
-def user_rules_confirmed(text: str) -> bool:
-    """Whether a person let what this text of it opens count."""
-    return is_confirmed(text.encode(), os.environ)
-
-
-def confirm_user_rules(text: str) -> None:
-    """Let it count; a person said so."""
-    confirm(text.encode(), os.environ)
+user_rules_file = partial(user_file, os.environ)
+"""The user's own configuration, where anybody says where it is."""
+user_rules_confirmed = partial(is_confirmed, env=os.environ)
+"""Whether a person let what its bytes open count."""
+confirm_user_rules = partial(confirm, env=os.environ)
+"""Let it count; a person said so."""
 
 
 def open_clients(workspace: str) -> Clients:
@@ -238,7 +226,6 @@ def _governed(nearest: Path) -> Path:
 
 
 def _boot_id() -> str:
-    try:
+    with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return "unknown"
+    return "unknown"

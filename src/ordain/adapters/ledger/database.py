@@ -300,10 +300,8 @@ def _unsafe(path: Path, what: str, command: str | None = None) -> Refused:
 
 
 # --- Reserve ---------------------------------------------------------------------------------------------------------
-# Room on the disk that is set aside for the ledger, so that a run can be ended in order when a step has filled it.
-#
-# A file beside the ledger that holds nothing. It is given up before a write that would find the disk full, or after
-# one that did. Whoever finds room again later sets it aside again. Nothing depends on it.
+# Room on the disk that is set aside in a file, so that a run can be ended in order when a step has filled the disk. It
+# is given up before a write that would find the disk full, or after one that did.
 
 RESERVE_BYTES = 4 << 20
 """As much as the log of a ledger grows to before it is used again from its beginning: some two hundred appends."""
@@ -335,11 +333,10 @@ class Reserve:
 
     def give_up(self) -> bool:
         """Let go of it; whether there was any."""
-        try:
+        with suppress(OSError):
             self._path.unlink()
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
     def _free(self) -> int:
         disk = os.statvfs(self._path.parent)

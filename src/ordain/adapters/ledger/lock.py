@@ -174,11 +174,10 @@ def _lock_soon(descriptor: int) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    try:
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _write(descriptor: int, words: str) -> None:
@@ -191,11 +190,10 @@ def _write(descriptor: int, words: str) -> None:
 
 def _read(descriptor: int) -> _Said:
     name, _, rest = os.pread(descriptor, 400, 0).decode("utf-8", "replace").partition("\n")
-    words = rest.split()
-    try:
-        return _Said(name, int(words[0]), int(words[1]), words[2], int(words[3]))
-    except (IndexError, ValueError):
-        return _Said(name)
+    with contextlib.suppress(ValueError):
+        pid, begun, boot_id, beat = rest.split()[:4]
+        return _Said(name, int(pid), int(begun), boot_id, int(beat))
+    return _Said(name)
 
 
 def _has_locked(pid: int, path: Path) -> bool:
@@ -217,7 +215,6 @@ def _awake_ms() -> int:
 
 def _begun(pid: int) -> int:
     """When a process began, as the kernel counts it; 0 where it does not say."""
-    try:
+    with contextlib.suppress(OSError, IndexError, ValueError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0
+    return 0

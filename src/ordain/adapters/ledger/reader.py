@@ -140,10 +140,8 @@ def lost(connection: apsw.Connection, stream: str) -> bool:
 
 
 # --- Ledger projection -----------------------------------------------------------------------------------------------
-# The tables beside the events, folded from them: where each stream stands, who is called what, plans, checkpoints.
-#
-# Used wherever a whole history is gone through: rebuilding, migrating, restoring. An append folds only its own events
-# (`writer`) and comes to the same tables. The invariant: nothing is folded before its chain has proved whole.
+# The tables beside the events, folded from a whole history: rebuilding, migrating, restoring. An append folds only its
+# own events (`writer`) and comes to the same tables. Nothing is folded before its chain has proved whole.
 
 _encoder = msgspec.json.Encoder()
 
@@ -262,8 +260,7 @@ def gone(position: int) -> Refused:
 
 # --- An earlier format -----------------------------------------------------------------------------------------------
 # Format 1 kept the events by stream and knew no order of arrival, no summaries and no kept results. It is brought to
-# the present format whole or not at all. What was hashed is never touched: the same bodies and heads are stored in the
-# new tables.
+# the present format whole or not at all; the same bodies and heads are stored in the new tables.
 
 _SET_ASIDE = "ALTER TABLE events RENAME TO events_1; ALTER TABLE streams RENAME TO streams_1; DROP TABLE names"
 _ROWS_1 = f"SELECT {database.EVENT} FROM events_1 WHERE stream = ? ORDER BY seq"

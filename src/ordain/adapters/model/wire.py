@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -79,11 +80,10 @@ def tool_use(use_id: str, name: str, written: str) -> ToolUse:
 
 def is_unicode(value: Any) -> bool:
     """Whether a value of JSON holds no half of a character, which nothing could write down."""
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _depth(written: str) -> int:

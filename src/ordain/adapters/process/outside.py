@@ -189,8 +189,7 @@ def _is_program(word: str) -> bool:
 
 
 # --- The files that starting a program opens -------------------------------------------------------------------------
-# As far as its words, links and first line say. A sandbox that lacks one of them can start nothing, and what a shell
-# would say of that helps nobody.
+# As far as its words, links and first line say. What a shell says of one that a sandbox lacks helps nobody.
 
 _FIRST_LINE = 256
 _DEPTH = 4

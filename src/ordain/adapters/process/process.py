@@ -55,10 +55,9 @@ def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
 
 def _reaped(pid: int) -> bool:
     """Whether a process was our child, had ended and is collected now."""
-    try:
+    with contextlib.suppress(ChildProcessError):  # not our child
         return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        return False  # not our child
+    return False
 
 
 def is_over(pid: int) -> bool:
@@ -120,10 +119,9 @@ def _environment(pid: int) -> bytes:
 
 def _has_program(pid: int) -> bool:
     """Whether a process runs a program: neither a thread of the kernel nor one that has ended."""
-    try:
+    with contextlib.suppress(OSError):
         return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
-    except OSError:
-        return False
+    return False
 
 
 def _names(directory: str) -> list[str]:
@@ -168,18 +166,15 @@ def ancestors_of_us() -> set[int]:
 
 def _stat(pid: int, field: int) -> int | None:
     """A number of `/proc/PID/stat`, counted from after the name, which may hold anything."""
-    try:
+    with contextlib.suppress(IndexError, ValueError):
         return int((_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[field])
-    except (IndexError, ValueError):
-        return None
+    return None
 
 
 # --- Process groups --------------------------------------------------------------------------------------------------
-# The process groups of commands under way, noted in the state directory where processes cannot be searched.
-#
-# Where there is a `/proc` nothing is noted: what a dead executor left is found by its mark. Elsewhere a group is all
-# that can be found again. It is killed only where its leader is the process that was noted, by the time it was
-# started, or has ended: no process gets the number of a group that is still there.
+# Where there is no `/proc`, the groups of commands under way are noted in the state directory: nothing else can be
+# found again. One is killed only where its leader is the process that was noted, by the time it was started, or has
+# ended: no process gets the number of a group that is still there.
 
 _PS = ("/bin/ps", "/usr/bin/ps")
 _NOTED_S = 3

@@ -101,10 +101,8 @@ class _File:
 
 
 # --- Usage file ------------------------------------------------------------------------------------------------------
-# The file in which a command may report what it uses: private, made for one attempt, gone after it.
-#
-# It is read through the descriptor that it was made with, so nobody can have us read another file, and no further
-# than a bound. Where none can be made, the command is told of none and reports nothing.
+# The file in which a command may report what it uses: private, made for one attempt, gone after it. It is read through
+# the descriptor that it was made with, so nobody can have us read another file, and no further than a bound.
 
 USAGE = "ORDAIN_USAGE"
 USAGE_BYTES_MAX = 65536
@@ -135,7 +133,6 @@ class UsageFile:
     def read(self) -> bytes:
         """What was written to it, up to the bound. What cannot be read was not reported: that the command has ended
         counts."""
-        try:
+        with contextlib.suppress(OSError):
             return os.pread(self._descriptor, USAGE_BYTES_MAX, 0)
-        except OSError:
-            return b""
+        return b""

@@ -22,14 +22,11 @@ from ordain.adapters.process.process import MARK
 from ordain.core.policy.sealing import PLAIN_PATH
 
 # --- Seccomp ---------------------------------------------------------------------------------------------------------
-# A filter for system calls, as the kernel's BPF machine reads it: no sockets but those of the network, no keys, and
-# no programs that run as their owner or group.
-#
-# Sockets in the file system, io_uring, which can make sockets too, and the kernel's keyrings, which no namespace
-# keeps apart, are refused. Of pairs of sockets those without a connection are, which can send to any socket that has
-# a name. So are the bits by which a file runs as its owner or group, when it is made or later: it would still do that
-# outside. The kernel does not show a filter the mode that `openat2` is given, so that call is said to be missing;
-# programs use another one then. Everything else is allowed.
+# A filter for system calls, as the kernel's BPF machine reads it. Refused are sockets in the file system, io_uring,
+# which can make sockets too, and the kernel's keyrings, which no namespace keeps apart; pairs of sockets without a
+# connection, which can send to any socket that has a name; and the bits by which a file runs as its owner or group: it
+# would still do that outside. A filter does not see the mode that `openat2` is given, so that call is said to be
+# missing. Everything else is allowed.
 
 
 class _Machine(NamedTuple):

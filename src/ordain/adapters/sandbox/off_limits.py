@@ -126,10 +126,9 @@ def _let_go(root: int, name: str, descriptor: int) -> None:
 
 
 # --- Home files ------------------------------------------------------------------------------------------------------
-# Files of the user's home directory, handed over as copies to the private home that a command has in a sandbox.
-#
-# Only what somebody named is handed over. A link is followed within the home directory and never out of it, whatever
-# it lies in; what must not be seen is not handed over either. How much it may be is bounded, for all of it is memory.
+# Files of the user's home directory that somebody named, handed over as copies to the private home that a command has
+# in a sandbox. A link is followed within the home directory and never out of it; how much it may be is bounded, for all
+# of it is memory.
 
 BYTES_MAX = 32 << 20
 FILES_MAX = 100

@@ -120,8 +120,8 @@ def _refused(path: Path, what: str, command: str | None = None) -> Refused:
 
 
 # --- Private files ---------------------------------------------------------------------------------------------------
-# Files of the state directory that are for their owner alone: keys and what tokens are known by. A file appears whole
-# or not at all and is never overwritten, and nothing in one is believed before its place, owner and mode are right.
+# Keys and what tokens are known by. A file appears whole or not at all and is never overwritten, and nothing in one is
+# believed before its place, owner and mode are right.
 
 
 class PrivateFiles:

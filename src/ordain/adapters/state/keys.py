@@ -10,6 +10,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -144,13 +145,10 @@ def verify(key: PublicKey, signature: Signature, statement: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    if signature.key != fingerprint(key):
-        return False
-    try:
+    with suppress(InvalidSignature, ValueError):
         Ed25519PublicKey.from_public_bytes(raw_key(key)).verify(raw_signature(signature), statement)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+        return signature.key == fingerprint(key)
+    return False
 
 
 def _stretched(passphrase: str, how: _Scrypt) -> bytes:
@@ -213,9 +211,8 @@ class FileKeyring:
         return public_key(self._directory(), name)
 
     def sign(self, credential: Credential, statement: bytes) -> Signature | None:
-        try:
+        with suppress(WrongPassphrase):
             return sign(self._directory(), credential.name, credential.passphrase, statement)
-        except WrongPassphrase:
-            return None
+        return None
 
     verify = staticmethod(verify)

@@ -40,13 +40,11 @@ class FileNotes:
         return tuple(sorted(found, key=lambda note: (note.at, note.note_id)))
 
     def dismiss(self, note_id: str) -> bool:
-        if not _ID.fullmatch(note_id):
-            return False
-        try:
-            (self._directory() / f"{note_id}.json").unlink()
-        except FileNotFoundError:
-            return False
-        return True
+        with suppress(FileNotFoundError):
+            if _ID.fullmatch(note_id):
+                (self._directory() / f"{note_id}.json").unlink()
+                return True
+        return False
 
     def _directory(self) -> Path:
         return self._shelf() / "notes"

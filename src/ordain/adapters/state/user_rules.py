@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -37,11 +38,9 @@ def user_file(env: Mapping[str, str]) -> Path | None:
 
 def is_confirmed(data: bytes, env: Mapping[str, str]) -> bool:
     """Whether a person let what this file opens count."""
-    try:
-        with opened(state_path(env) / CONFIRMED, READ) as handle:
-            return os.read(handle, 200).decode("ascii", "replace").strip() == _digest(data)
-    except (OSError, Refused):
-        return False
+    with suppress(OSError, Refused), opened(state_path(env) / CONFIRMED, READ) as handle:
+        return os.read(handle, 200).decode("ascii", "replace").strip() == _digest(data)
+    return False
 
 
 def confirm(data: bytes, env: Mapping[str, str]) -> None:

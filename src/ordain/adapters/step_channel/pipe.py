@@ -154,9 +154,8 @@ def _pipe(path: Path) -> int:
 
 
 # --- Lines -----------------------------------------------------------------------------------------------------------
-# Lines over a pair of named pipes, without ever waiting: how the two sides of a door speak. A line that is too long is
-# left out whole, and so is what cannot be sent because nobody takes it: neither side can make the other hold more than
-# a bound, or wait.
+# How the two sides of a door speak, without ever waiting. A line that is too long is left out whole, and so is what
+# nobody takes: neither side can make the other wait, or hold more than a bound.
 
 
 class PipeLines:

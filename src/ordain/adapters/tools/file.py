@@ -27,8 +27,6 @@ from ordain.core.text.path import OFF_LIMITS, path_fault
 from ordain.ports.tool import ToolResult
 
 # --- Moving ----------------------------------------------------------------------------------------------------------
-# Entries of directories moved and taken away, each by its name in a directory that is held; no link is followed.
-#
 # A tree cannot be taken away in one step. It is renamed aside first, within its directory, to a name that tells what
 # it is, and emptied there: at its own path it is gone in one step, and after a crash the rest is found by that name.
 

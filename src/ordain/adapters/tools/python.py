@@ -33,8 +33,7 @@ else:
     Loader = object  # a loader is whatever has its methods, and importing that class loads ten modules
 
 # --- Python calls ----------------------------------------------------------------------------------------------------
-# Calling Python that others wrote: so that nothing goes on behind anybody's back, and what it gives back as JSON can
-# say it. Whatever goes wrong is a result.
+# Calling Python that others wrote: nothing goes on behind anybody's back, and whatever goes wrong is a result.
 
 
 async def called(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -256,10 +255,8 @@ class PythonTools:
 
 
 # --- Handlers --------------------------------------------------------------------------------------------------------
-# Custom actions that are Python callables: registered by the program that uses us, or named by the configuration.
-#
-# A handler gets the payload and the step key, and gives back what JSON can say. It may be a coroutine function; any
-# other one is called in a thread. What it raises is a failure of the step, as an exit status is: somebody saw it end.
+# Custom actions that are Python callables: registered by the program that uses us, or named by the configuration. A
+# handler gives back what JSON can say; what it raises is a failure of the step, as an exit status is.
 
 Call = Callable[[Any, str], Any]
 
@@ -329,10 +326,8 @@ def _definition(name: str, handler: Handler) -> ToolDefinition:
 
 # --- Loading ---------------------------------------------------------------------------------------------------------
 # Python that the configuration names and that runs in our own process: installed outside the workspace, or of the
-# workspace by the digests that a person trusted, and then from those very bytes.
-#
-# Neither a directory on `sys.path`, nor an editable installation, nor a cached file leads into the workspace, not even
-# by what such code imports.
+# workspace by the digests that a person trusted, and then from those very bytes. Neither `sys.path`, nor an editable
+# installation, nor a cached file leads into the workspace, not even by what such code imports.
 
 
 class _Finder(Loader):

@@ -75,8 +75,7 @@ def built_in_tools(workspace: Path, room: Callable[[], Path] | None = None) -> J
 
 
 # --- Sources ---------------------------------------------------------------------------------------------------------
-# The tools that are not built in, whatever they are made of. Each source is asked once for what it has; that is kept
-# as long as the workspace is open.
+# The tools that are not built in. Each source is asked once for what it has, which is kept as long as we are open.
 
 PLUGINS = "ordain.tools"
 """The group of entry points that name tools. One counts only where the configuration names it."""

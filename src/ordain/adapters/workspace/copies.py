@@ -13,6 +13,7 @@ from ordain.adapters.workspace import openat
 
 # --- Copies ----------------------------------------------------------------------------------------------------------
 
+_UNWRITTEN = contextlib.suppress(OSError, openat.EscapeError)
 OURS = ".ordain"
 """The directory beneath a workspace that is ours alone."""
 
@@ -25,19 +26,14 @@ class WorkspaceCopies:
 
     def put(self, path: str, data: bytes) -> bool:
         where = PurePosixPath(path)
-        try:
-            with openat.root(self._workspace) as root, _folder(root, where.parent) as folder:
-                openat.replace_file(folder, where.name, path, data, 0o644)
-        except (OSError, openat.EscapeError):
-            return False
-        return True
+        with _UNWRITTEN, openat.root(self._workspace) as root, _folder(root, where.parent) as folder:
+            openat.replace_file(folder, where.name, path, data, 0o644)
+            return True
+        return False
 
     def remove(self, path: str) -> None:
-        try:
-            with openat.root(self._workspace) as root, openat.parent(root, path) as (folder, name):
-                os.unlink(name, dir_fd=folder)
-        except (OSError, openat.EscapeError):
-            return
+        with _UNWRITTEN, openat.root(self._workspace) as root, openat.parent(root, path) as (folder, name):
+            os.unlink(name, dir_fd=folder)
 
 
 @contextlib.contextmanager
@@ -55,11 +51,8 @@ def _folder(root: int, path: PurePosixPath) -> Iterator[int]:
 
 
 # --- Step logs -------------------------------------------------------------------------------------------------------
-# The step logs of runs beneath the workspace: `.ordain/runs/RUN-….jsonl`.
-#
-# Written and read without following a link, and only where there is a plain file of ours, so that whoever can change
-# the workspace can at most spoil the log itself. Where the disk is nearly full nothing is written: the ledger needs
-# the room.
+# `.ordain/runs/RUN-….jsonl`, written and read without following a link, and only where there is a plain file of ours:
+# whoever can change the workspace can at most spoil the log itself. The ledger needs the last room on the disk.
 
 FOLDER = ".ordain/runs"
 READ_BYTES = 1 << 20
@@ -73,25 +66,21 @@ class WorkspaceStepLogs:
         self._workspace, self._room_bytes = workspace, room_bytes
 
     def write(self, run_id: str, at: int, lines: bytes) -> bool:
-        try:
-            with self._file(run_id, os.O_RDWR | os.O_CREAT, create=True) as (descriptor, size):
-                disk = os.fstatvfs(descriptor)
-                if size < at or disk.f_bavail * disk.f_frsize < self._room_bytes + len(lines):
-                    return False
-                os.fchmod(descriptor, 0o600)
-                os.ftruncate(descriptor, at)
-                return os.pwrite(descriptor, lines, at) == len(lines)
-        except (OSError, openat.EscapeError):
-            return False
+        with _UNWRITTEN, self._file(run_id, os.O_RDWR | os.O_CREAT, create=True) as (descriptor, size):
+            disk = os.fstatvfs(descriptor)
+            if size < at or disk.f_bavail * disk.f_frsize < self._room_bytes + len(lines):
+                return False
+            os.fchmod(descriptor, 0o600)
+            os.ftruncate(descriptor, at)
+            return os.pwrite(descriptor, lines, at) == len(lines)
+        return False
 
     def read(self, run_id: str, start: int) -> tuple[bytes, int]:
-        try:
-            with self._file(run_id, os.O_RDONLY, create=False) as (descriptor, size):
-                start = max(0, size + start) if start < 0 else min(start, size)
-                data = os.pread(descriptor, READ_BYTES, start)
-                return data, start + len(data)
-        except (OSError, openat.EscapeError):
-            return b"", 0
+        with _UNWRITTEN, self._file(run_id, os.O_RDONLY, create=False) as (descriptor, size):
+            start = max(0, size + start) if start < 0 else min(start, size)
+            data = os.pread(descriptor, READ_BYTES, start)
+            return data, start + len(data)
+        return b"", 0
 
     @contextlib.contextmanager
     def _file(self, run_id: str, flags: int, *, create: bool) -> Iterator[tuple[int, int]]:

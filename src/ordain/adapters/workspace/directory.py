@@ -103,15 +103,9 @@ class DirectoryWorkspace:
         wanted = normal(pattern)
         if pattern_fault(pattern) is not None or not wanted:
             return ()
-        found = PathPattern(wanted)
+        names = filter(PathPattern(wanted).matches, _files(self._path, wanted))
         # A name that is not UTF-8 can stand in no plan.
-        return tuple(
-            sorted(
-                name
-                for name in _files(self._path, wanted)
-                if found.matches(name) and path_fault(name) is None and name.isprintable()
-            )
-        )
+        return tuple(sorted(name for name in names if path_fault(name) is None and name.isprintable()))
 
     def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
         try:
@@ -335,19 +329,18 @@ class DirectoryWorkspace:
                 empty |= {one for one in wanted if not any(map(folded_pattern(one).matches, found))}
         why = dict.fromkeys(empty, "means no file that is there")
         why |= {one: "is git's or Ordain's, where no pattern looks" for one in empty & wanted if is_kept(one)}
-        return why | {
-            one: "leads out of the workspace, where no pattern looks" for one in wanted if self._leads_out(one)
-        }
+        return why | dict.fromkeys(
+            filter(self._leads_out, wanted), "leads out of the workspace, where no pattern looks"
+        )
 
     def _leads_out(self, pattern: str) -> bool:
         """Whether what a pattern begins with lies elsewhere: whoever proposes a plan is not told what is there."""
         return self.real_path(plain_part(pattern))[:1] == "/"
 
     def _there(self, path: str) -> bool:
-        try:
+        with contextlib.suppress(OSError, ValueError):  # not to be looked at, or no name that a file could have
             return (self._path / path).exists()
-        except (OSError, ValueError):  # not to be looked at, or no name that a file could have
-            return False
+        return False
 
     def _installed(self, program: str) -> bool:
         try:

@@ -163,11 +163,10 @@ class ProtectedFiles:
 
 
 def _is_directory(root: int, path: str) -> bool:
-    try:
-        with openat.directory(root, path):
-            return True
-    except (openat.EscapeError, FileNotFoundError, NotADirectoryError):
-        return False
+    gone = contextlib.suppress(openat.EscapeError, FileNotFoundError, NotADirectoryError)
+    with gone, openat.directory(root, path):
+        return True
+    return False
 
 
 def _is_file(root: int, path: str) -> bool:
@@ -233,9 +232,8 @@ def _became(root: int, path: str, file: ProtectedFile, seal: Callable[[bytes], s
                 same = file.mode is None and seal(os.fsencode(os.readlink(name, dir_fd=parent))) == file.seal
             elif stat.S_ISREG(found.st_mode) and found.st_size == file.size:
                 # Of another size it need not be read, however large somebody made it.
-                same = (
-                    stat.S_IMODE(found.st_mode) == file.mode and seal(_content(parent, name, path, found)) == file.seal
-                )
+                same = stat.S_IMODE(found.st_mode) == file.mode
+                same = same and seal(_content(parent, name, path, found)) == file.seal
             else:
                 same = False
     except (FileNotFoundError, NotADirectoryError):

@@ -62,10 +62,9 @@ def collect(
 
 def _is_place(value: str) -> bool:
     """Whether this is only where a secret is kept."""
-    try:
+    with contextlib.suppress(OSError):
         return value.startswith("/") and Path(value).exists()
-    except OSError:
-        return False
+    return False
 
 
 def secret_path(file: str, home: Path) -> Path | None:

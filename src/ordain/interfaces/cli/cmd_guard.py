@@ -124,7 +124,7 @@ def init(session: Session, user: bool, remove: bool, show: bool) -> int:
     if session.json:
         changes = [change] if change.before != change.after else []
         return answer_changes(session, changes, _notes(remove=remove, user=user), pasted)
-    confirmed = not user or change.after is None or user_rules_confirmed(change.after)
+    confirmed = not user or change.after is None or user_rules_confirmed(change.after.encode())
     if change.before == change.after and (remove or confirmed):
         session.say(["There is nothing of ours to take back." if remove else "Everything is written already."])
         return FINE
@@ -142,7 +142,7 @@ def init(session: Session, user: bool, remove: bool, show: bool) -> int:
     if not user:
         return ask_trust(session)
     if change.after is not None:
-        confirm_user_rules(change.after)
+        confirm_user_rules(change.after.encode())
     session.say(["It counts from the next call on, in every workspace of yours."])
     return FINE
 
