@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.measure import Line, Size, compare, timed
 from ordain.adapters.workspace.directory import DirectoryWorkspace
-from ordain.adapters.workspace.outline import DirectoryOutlines
+from ordain.adapters.workspace.file_list import DirectoryOutlines
 from ordain.core.task.outline import OUTLINE_MAX
 from ordain.core.text.redaction import Redactor
 

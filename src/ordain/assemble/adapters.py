@@ -31,8 +31,8 @@ from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
 from ordain.adapters.tools.upstream import ServerSessions
 from ordain.adapters.workspace.copies import WorkspaceCopies, WorkspaceStepLogs
 from ordain.adapters.workspace.directory import DirectoryWorkspace
+from ordain.adapters.workspace.file_list import DirectoryOutlines
 from ordain.adapters.workspace.locate import LEDGER, state_paths
-from ordain.adapters.workspace.outline import DirectoryOutlines
 from ordain.adapters.workspace.protected_file import ProtectedFiles
 from ordain.assemble.record import former_ledger, is_governing, ledgers
 from ordain.core.approval.approval import WorkspaceIdentity
@@ -40,10 +40,9 @@ from ordain.ports.agent import Doors, StepDoor
 from ordain.ports.ledger import Archive, Former, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Host, Keyring, Notifier, StopSwitch, WriterLock
 from ordain.ports.model import Models
-from ordain.ports.outline import Outlines
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.tool import Handlers, Sources, Toolbox, Upstreams
-from ordain.ports.workspace import Copies, Protection, StepLogs, TemplateFile
+from ordain.ports.workspace import Copies, Outlines, Protection, StepLogs, TemplateFile
 
 
 class Adapters:

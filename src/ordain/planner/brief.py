@@ -17,7 +17,7 @@ from ordain.core.text.confusable import is_hidden, spelling_places
 from ordain.core.text.redaction import Redactor
 from ordain.documents.skill import skill_sections
 from ordain.planner.rounds import STEPS_MAX
-from ordain.ports.outline import OutlineBlock
+from ordain.ports.workspace import OutlineBlock
 
 QUESTIONS_MAX = 3
 GOAL_MAX = 8_000

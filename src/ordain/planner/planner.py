@@ -28,7 +28,7 @@ from ordain.planner.outcome import Planned, PlanRequest
 from ordain.planner.reading import PlannerReads, failures
 from ordain.planner.rounds import Judge, JudgedDraft, Rounds, size_problems, unverified_steps
 from ordain.ports.model import ModelClient, ModelFailed, ModelRequest, ModelTurn, ModelUsage, Tell
-from ordain.ports.outline import OutlineBlock
+from ordain.ports.workspace import OutlineBlock
 from ordain.records.sink import Sink
 
 GOAL_KEPT = 2_000

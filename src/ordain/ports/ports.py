@@ -14,10 +14,9 @@ if TYPE_CHECKING:  # nothing is read into it, and what opens one needs few of th
     from ordain.ports.ledger import Archive, LedgerAccess, NoteShelf, Sightings
     from ordain.ports.machine import Clock, Host, Ids, Keyring, Notifier, Secrets, StopSwitch, WriterLock
     from ordain.ports.model import Models
-    from ordain.ports.outline import Outlines
     from ordain.ports.process import Sandbox, Shell
     from ordain.ports.tool import Handlers, Sources, Toolbox
-    from ordain.ports.workspace import Copies, Protection, StepLogs, TemplateFile, Workspace
+    from ordain.ports.workspace import Copies, Outlines, Protection, StepLogs, TemplateFile, Workspace
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):

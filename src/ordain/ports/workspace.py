@@ -1,4 +1,4 @@
-"""Ports of the workspace: its files, those that are protected, and our own copies in it."""
+"""Ports of the workspace: its files, those that are protected, our own copies, and what a planner is shown of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ordain.core.policy.script import Script
 from ordain.core.policy.settings import Settings
 from ordain.core.report.template import TemplateSource
 from ordain.core.run.step_event import ProtectedFile
+from ordain.core.text.redaction import Redactor
 
 
 class Workspace(Protocol):
@@ -151,3 +152,30 @@ class StepLogs(Protocol):
     def read(self, run_id: str, start: int) -> tuple[bytes, int]:
         """What stands in it from a place on, as much as is read at once, and the place after that; a negative one
         counts from the end."""
+
+
+# --- What a planner is shown ------------------------------------------------------------------------------------------
+
+
+class OutlineBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of it, under its name: files, state of git, instruction files, build and test commands …"""
+
+    name: str
+    """In our words, such as `files` or `README.md`: never the content's."""
+    text: str
+    """Without secrets, and not fenced in: who shows it does that."""
+
+
+class Outlines(Protocol):
+    """What looks at one workspace."""
+
+    async def outline(
+        self, goal: str, redactor: Redactor, secret_files: Sequence[str] = ()
+    ) -> tuple[OutlineBlock, ...]:
+        """What may help to plan for this goal, the most useful first: at most 24,000 characters, and nothing of
+        files that are named like secrets, protected, or in `secret_files`. Starts no program but git and always
+        answers."""
+
+    async def changes(self, redactor: Redactor, secret_files: Sequence[str] = ()) -> str:
+        """How the files differ from what is committed, as unified diffs, without secrets and at most 16,000 characters;
+        empty where nobody knows. Starts no program but git."""

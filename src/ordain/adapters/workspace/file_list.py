@@ -20,10 +20,12 @@ from ordain.adapters.process.outside import program
 from ordain.adapters.workspace import openat
 from ordain.adapters.workspace.locate import common_directory, git_head, read_regular
 from ordain.core.policy.sealing import PLAIN_PATH
-from ordain.core.task.outline import FileList, GitState
+from ordain.core.task.outline import FileList, GitState, write_outline
 from ordain.core.text.control import folded, is_packaged
 from ordain.core.text.path import handed_fault, is_kept
 from ordain.core.text.problem import Refused
+from ordain.core.text.redaction import Redactor
+from ordain.ports.workspace import OutlineBlock, Workspace
 
 FILES_MAX = 100_000
 """How many files are listed; without git, how many entries are looked at."""
@@ -230,3 +232,53 @@ def _entries(directory: Path) -> Iterator[tuple[str, bool]]:
                 yield entry.name, True
             elif entry.is_file(follow_symlinks=False):
                 yield entry.name, False
+
+
+# --- Outlines for planners --------------------------------------------------------------------------------------------
+
+CHANGED_FILES_MAX = 50
+CHANGES_MAX = 16_000
+
+
+class DirectoryOutlines:
+    """ports.Outlines on the file system. A link, a pipe, what is no text and what holds secrets are not read."""
+
+    def __init__(self, path: Path, workspace: Workspace) -> None:
+        """`workspace` reads the files of the directory at `path`."""
+        self._path, self._workspace = path, workspace
+
+    async def outline(
+        self, goal: str, redactor: Redactor, secret_files: Sequence[str] = ()
+    ) -> tuple[OutlineBlock, ...]:
+        import asyncio  # most commands only look, and start faster without it
+
+        return await asyncio.to_thread(self._outline, goal, redactor, secret_files)
+
+    async def changes(self, redactor: Redactor, secret_files: Sequence[str] = ()) -> str:
+        import asyncio
+
+        def is_readable(path: str) -> bool:
+            return self._workspace.withheld(path, secret_files, deep=False) is None
+
+        def shown() -> str:
+            most = CHANGES_MAX + redactor.ahead
+            return diff_files(Path(os.path.realpath(self._path)), is_readable, CHANGED_FILES_MAX, most)
+
+        return redactor.text(await asyncio.to_thread(shown))[:CHANGES_MAX]
+
+    def _outline(self, goal: str, redactor: Redactor, secret_files: Sequence[str]) -> tuple[OutlineBlock, ...]:
+        def read(path: str, most: int) -> str:
+            return self._head(path, most, redactor, secret_files)
+
+        listing = list_files(Path(os.path.realpath(self._path)))
+        return tuple(OutlineBlock(name=name, text=text) for name, text in write_outline(listing, read, goal, redactor))
+
+    def _head(self, path: str, most: int, redactor: Redactor, secret_files: Sequence[str]) -> str:
+        if handed_fault(path) is not None:
+            return ""
+        try:
+            data, size = self._workspace.beginning(path, most + redactor.ahead, secret_files)
+        except Refused:
+            return ""
+        head = redactor.beginning(data, whole=len(data) >= size)[0][:most]
+        return head.decode("utf-8", "replace").rstrip("\ufffd") if b"\0" not in head else ""
