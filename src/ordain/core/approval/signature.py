@@ -1,7 +1,6 @@
 """Public keys and signatures as values, and the exact bytes that an enrolled approver signs.
 
-Knows no cryptography: whether a signature is good is asked of a `Verifier`. A key or signature that exists is well
-formed and has one spelling, so that equal text and equal key are the same thing.
+Whether a signature is good is asked of a `Verifier`. A key or signature that exists is well formed, in one spelling.
 """
 
 from __future__ import annotations

@@ -90,9 +90,8 @@ def found_at(
     plans: str | None,
     control: Sequence[str] = (),
 ) -> FoundPath:
-    """What is known of an absolute path, where it `real`ly leads and as it was `named`, to the workspace in `root`.
-    `states` are our state directories, `plans` where the host notes plans, `control` what the settings add to control
-    files."""
+    """What is known of an absolute path, where it `real`ly leads and as it was `named`, to the workspace in `root`;
+    `states` are our state directories, `plans` where the host notes plans, `control` patterns of the settings."""
     inside = tuple(dict.fromkeys(one for path in (real, named) if (one := _beneath(path, root)) is not None))
     leads_out = _beneath(real, root) is None
     found = FoundPath((), through=_beneath(named, root)) if leads_out else FoundPath(inside)

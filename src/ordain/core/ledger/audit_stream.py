@@ -209,8 +209,6 @@ class LineageAudit:
                 self.started(event, at, seq)
             case RunEnded():
                 self.ended(event, seq)
-            case _:
-                pass
         self.fold(event, at, seq, found)
 
     def fold(self, event: Event, at: Instant, seq: int, found: int) -> None:

@@ -38,12 +38,10 @@ class StepResults:
                 self.outcomes[event.step] = event.outcome
                 if event.outcome.error is None:
                     self.well[event.step] = None
-            case ContractHeld():
+            case (
+                ContractHeld() | DoubtChecked() | DecisionGiven(to=StepState.PASSED) | DoubtSettled(to=StepState.PASSED)
+            ):
                 self.well[event.step] = None
-            case DecisionGiven(to=StepState.PASSED) | DoubtSettled(to=StepState.PASSED) | DoubtChecked():
-                self.well[event.step] = None
-            case _:
-                pass
 
     def misfit(self, event: StepKept, former: RunId) -> bool:
         """Whether a step is said to be kept of this run that was not, or not with this result."""

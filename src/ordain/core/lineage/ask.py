@@ -1,7 +1,6 @@
 """Steps that only a person can do: what they wait for, when they wait no longer, and what counts as an answer.
 
-The answer to a question, or what is given with the word that a task is done, is the step's result. Nothing but a
-person's decision ends such a step, or its time being over.
+Nothing but a person's decision ends such a step, or its time being over.
 """
 
 from __future__ import annotations

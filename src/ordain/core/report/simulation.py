@@ -101,6 +101,9 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is to be known besides, first of all what would be refused."""
 
 
+_AS_PLANNED = frozenset(SimulatedStep.__struct_fields__) & frozenset(Step.__struct_fields__)
+
+
 def simulate(
     plan: Plan,
     identity: PlanId,
@@ -116,21 +119,12 @@ def simulate(
     wave_of = {step: number for number, layer in enumerate(layers, start=1) for step in layer}
     steps = tuple(
         SimulatedStep(
+            **{name: getattr(step, name) for name in _AS_PLANNED},
             number=number,
-            id=step.id,
-            description=step.description,
-            action=step.action,
             wave=wave_of.get(step.id, 0),
             waits_for=needs[step.id],
-            when=step.when,
-            preconditions=step.preconditions,
-            for_each=step.for_each,
-            approval=step.approval,
-            budget=step.budget,
-            on_failure=step.on_failure,
             decided_later=decided_later(step),
             contract=looked.get(step.id, Looked()) if contract_of(step) is not None else None,
-            proof=step.proof,
             usually_ms=_median(usual.get(action_digest(step.action), ())),
         )
         for number, step in enumerate(plan.steps, start=1)

@@ -285,8 +285,6 @@ class PlanTally:
                 self._before_archiving = before
             case RunStarted(approval_id=approval_id):
                 self._counted["runs_approved" if approval_id is not None else "runs_unasked"] += 1
-            case _:
-                pass
 
     def close(self, tally: Tally, now: Instant) -> None:
         """Add it to the rest, as it stands now."""
@@ -509,8 +507,6 @@ class RunTally:
                     counted["settled"][f"person: {choice}"] += 1
                 if (span := self._spans.get(step_id)) is not None:
                     self._tally.durations_ms["answered"].append(self._now - span.since)
-            case _:
-                pass
 
     def _count_not_held(self, event: ContractBroken | ContractInconclusive, how: str, code: str) -> None:
         self._step(event.step)[how] += 1

@@ -1,7 +1,6 @@
 """Whether a budget pays for what comes next: reserved before a step begins, and a person is asked where it is reached.
 
-What was spent, what the steps at work may still spend and what the step may spend itself must stay within the limits of
-all who pay for it. Steps at work together share time, so of that the longest claim counts, of everything else the sum.
+Steps at work together share time, so of that the longest claim counts, and of everything else the sum.
 """
 
 from __future__ import annotations

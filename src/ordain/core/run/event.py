@@ -1,7 +1,6 @@
 """Every fact that can happen to a workspace, a plan or a run: past tense, built with every value passed in.
 
-An event that moves a step says where the step went (`to`), so that a history explains itself and replays the same
-under any later version of the rules. No event reads a clock or makes an id.
+An event that moves a step says where it went (`to`), so that a history replays the same under any later rules.
 
 A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions),
 `run/RUN-…` (one run), `lock/NAME` (one named lock), `signal/KEY` (one signal from outside) or `topic/NAME` (one topic).

@@ -1,7 +1,6 @@
 """One run as its events leave it: `RunState`, and what is known of each step.
 
-A RunState has one owner, which folds events into it in place (`state`): the cost of an event depends on what it
-changes, never on the size of the plan. Adjectives (ready, blocked) are questions answered here, not columns.
+It has one owner, which folds events into it in place (`state`): an event costs what it changes, however large the plan.
 """
 
 from __future__ import annotations
@@ -168,12 +167,10 @@ class RunState:
     """One run, folded from its events.
 
     Invariants: `ready` and `delayed` hold the positions of exactly the pending steps whose needs are satisfied and that
-    their group lets begin, the second those that must not begin before an instant, with that instant and by it, the
-    first all others in the order of their positions; `active` holds the ids of those running or verifying, `waiting`
-    those that wait for something outside, `gathering` those that wait for steps of their own, `doubtful` and
-    `escalated` those that are so. `gatherable` are those among `gathering` whose steps have come to their end.
-    `accounts` holds what the run has spent, and each step that has a budget; `reached` the budgets that keep steps from
-    beginning until a person has decided.
+    their group lets begin, the second those that must not begin before an instant, with it and ordered by it; `active`
+    holds those running or verifying, `waiting` those that wait for something outside, `gathering` those that wait for
+    steps of their own, `gatherable` those of them whose steps have come to their end. `accounts` holds what the run and
+    each step with a budget has spent; `reached` the budgets that keep steps from beginning until a person has decided.
     """
 
     replaced_by: RunId | None = None

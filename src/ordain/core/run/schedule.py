@@ -6,6 +6,7 @@ The rules of this module and of `consequence`, which says what follows a failure
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import assert_never
 
@@ -266,14 +267,9 @@ def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEn
         after = Consequence(to=StepState.CANCELLED)
     elif failed or unproved or check_of(state.step(step_id)) is None:
         after = after_fallback(state, step_id)
-    return FallbackEnded(
-        step=step_id,
-        attempt=state.steps[step_id].attempts,
-        reason=reason,
-        to=after.to,
-        not_before=after.not_before,
-        aborts=after.aborts,
-    )
+    rest = asdict(after)
+    del rest["fallback"]  # once is enough
+    return FallbackEnded(step=step_id, attempt=state.steps[step_id].attempts, reason=reason, **rest)
 
 
 def rechecked(
@@ -444,24 +440,20 @@ def settled(
     """The event for a contract that was run to settle a doubt, with what the tool changes as it is now.
 
     Only a sound contract gets here (see `doubt`), or one that a person has run again. A broken one proves nothing by
-    itself: the effect may have happened and something else be wrong. What tells is whether the thing the tool changes
-    is still as it was.
+    itself: what tells is whether the thing the tool changes is still as it was.
     """
     record = state.steps[step_id]
     evidence = _untouched(state, step_id, evidence)
     operand = None if record.checking else operand  # they asked what the contract says, and not to run the step again
+    settled_to = partial(DoubtSettled, step=step_id, attempt=record.attempts, evidence=evidence)
     if operand is not None and operand == record.operand_before:
         reason = "what it changes is as it was before, so it did not happen; it is run again"
-        return DoubtSettled(
-            step=step_id, attempt=record.attempts, to=StepState.PENDING, reason=reason, evidence=evidence
-        )
+        return settled_to(to=StepState.PENDING, reason=reason)
     if evidence.verdict is Verdict.HELD:
         reason = "recovered by contract: it was broken before the step and holds now"
         if record.checking:
             reason = f"{record.decided_by} had its contract run again, and it holds"
-        return DoubtSettled(
-            step=step_id, attempt=record.attempts, to=StepState.PASSED, reason=reason, evidence=evidence
-        )
+        return settled_to(to=StepState.PASSED, reason=reason)
     reason = f"its contract is {evidence.verdict.value}, which does not tell whether it happened"
     may_ask = not record.checking and happened_check(state.step(step_id), tools) is not None
     asked = Settlement.CHECK if may_ask else Settlement.PERSON
