@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 NOUNS = {
     *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Remaining", "Missing"),
     *("Keyring", "FileKeyring", "SecretMissing", "AttemptWaiting", "_Nothing"),
-    *("CallStanding", "PlanStanding", "_Listing", "_OpenMapping"),
+    *("CallStanding", "PlanStanding", "_Listing"),
 }
 """Classes that end in -ing and are nouns, or say how something is. It may only shrink."""
 NOUN_MODULES = {

@@ -311,10 +311,8 @@ def _asked(item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:
 
 
 # --- Telling ---------------------------------------------------------------------------------------------------------
-# Telling people what a run asks them, when it arises and while the run goes on with other steps.
-#
-# Each question is told once: what was asked already when an executor took the run was told by the one before it.
-# Nothing here changes anything; an executor that was killed between asking and telling has told nobody.
+# Each question is told once, when it arises: what was asked already when an executor took the run was told by the one
+# before it. An executor that was killed between asking and telling has told nobody.
 
 _ARISES = (
     AttemptEnded,
@@ -343,20 +341,16 @@ class QuestionNotifier:
 
     def observe(self, told: Told) -> None:
         state = self._state
-        if not isinstance(told, Recorded):
-            return
         open_ = state.waiting or state.doubtful or state.escalated or state.reached
-        if open_ and isinstance(told.event, _ARISES):
-            self._tell()
-
-    def _tell(self) -> None:
-        for question in questions(self._state):
+        if not open_ or not isinstance(told, Recorded) or not isinstance(told.event, _ARISES):
+            return
+        for question in questions(state):
             if question.item not in self._told:
                 self._told.add(question.item)
                 self._here.notify(
                     question.kind,
-                    run_id=self._state.run_id,
-                    title=self._state.plan.title,
+                    run_id=state.run_id,
+                    title=state.plan.title,
                     text=question.text,
                     command=question.asking,
                     commands=answer_commands(question),

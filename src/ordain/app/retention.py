@@ -13,13 +13,7 @@ from typing import NamedTuple
 
 from ordain.core.approval.approval import Principal
 from ordain.core.ledger import chain
-from ordain.core.lineage.retention import (
-    RETENTION_STREAM,
-    KeptRun,
-    Removal,
-    needed_runs,
-    outputs_to_remove,
-)
+from ordain.core.lineage.retention import RETENTION_STREAM, KeptRun, Removal, needed_runs, outputs_to_remove
 from ordain.core.plan.value import Instant, RunId
 from ordain.core.run.attempt import seals_in
 from ordain.core.run.event import OutputsRemoved, RunEnded

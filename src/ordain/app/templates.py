@@ -82,10 +82,7 @@ class Templates:
         made = compose([(space, source.plan) for space, source in sources if source.plan], title, parallel=parallel)
         if not isinstance(made, Plan):
             raise Refused(made)
-        document = Document(
-            plan=made,
-            notes=tuple(note for _, source in sources for note in source.notes),
-        )
+        document = Document(plan=made, notes=tuple(note for _, source in sources for note in source.notes))
         return self.document(document, to or sources[0][1].notation, tuple(file for _, _, file in documents))
 
     def document(

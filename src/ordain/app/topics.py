@@ -134,12 +134,7 @@ class Signals:
             await here.identity()
             seen = here.sink().output(data)
             event = SignalGiven(
-                key=key,
-                by=by,
-                shown=seen.tail,
-                value_bytes=seen.size,
-                value_seal=seen.seal,
-                value_json=not is_text,
+                key=key, by=by, shown=seen.tail, value_bytes=seen.size, value_seal=seen.seal, value_json=not is_text
             )
             stream, keeps = stream_of_signal(key), (data,) if data else ()
 

@@ -174,7 +174,6 @@ _FACTS = [fact.value for fact in CommandFact if fact in ALARMS]
 def _named_sections(
     section: str, tree: dict[str, Any], keys: dict[str, Reader], problems: list[Problem]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The name and the values of every [section.NAME] that is one."""
     for name, content in _sections(section, tree, problems):
         yield name, read_values(f"{section}.{name}", content, keys, problems, _problem)
 

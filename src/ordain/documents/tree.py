@@ -199,7 +199,6 @@ class _Tree:
         return True
 
     def _include(self, step: _Step, prefix: str, depth: int) -> None:
-        """Put the plan of another file where the step names it."""
         at = (*step.path, "include")
         name, includes = step.value.pop("include"), self.beside.includes
         if step.value.get("action") is not None:

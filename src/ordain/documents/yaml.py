@@ -93,22 +93,14 @@ def open_lines(text: str) -> set[int]:
     return found
 
 
-class _OpenMapping:
-    """A mapping being read: `key` is None while the next node is a key, or after a key that was refused."""
+class _Container:
+    """A list or mapping being read: `key` is None while the next node of a mapping is its key, or was refused."""
 
-    def __init__(self, mark: Mark) -> None:
-        self.value: dict[str, Any] = {}
-        self.mark = mark
+    def __init__(self, value: list[Any] | dict[str, Any], mark: Mark) -> None:
+        self.value: Any = value
+        self.mark, self.is_mapping = mark, isinstance(value, dict)
+        self.wants_key = self.is_mapping
         self.key: str | None = None
-        self.wants_key = True
-
-
-class _Sequence:
-    """A list being read."""
-
-    def __init__(self, mark: Mark) -> None:
-        self.value: list[Any] = []
-        self.mark = mark
 
 
 class _FlatEvent(NamedTuple):
@@ -131,7 +123,7 @@ class _YamlReader:
         self.problems, self.root = ProblemList(), Mark(first_line, 1)
         self.value: Any = None
         self.depth = 0
-        self._open: list[_OpenMapping | _Sequence] = []
+        self._open: list[_Container] = []
         self._documents = 0
 
     def read(self, text: str) -> None:
@@ -146,7 +138,7 @@ class _YamlReader:
         if len(found) < len(lines):
             return False
         start = _FlatEvent("", None, Mark(0, 0))
-        self._open.append(_OpenMapping(self._mark(start)))
+        self._open.append(_Container({}, self._mark(start)))
         self.depth = 1
         for line, match in enumerate(found):
             kind = match.lastindex or 0
@@ -188,7 +180,7 @@ class _YamlReader:
                     self._add("E_DOC_DEPTH", detail, event)
                     return False
                 mark = self._mark(event)
-                self._open.append(_Sequence(mark) if kind == "SequenceStartEvent" else _OpenMapping(mark))
+                self._open.append(_Container([] if kind == "SequenceStartEvent" else {}, mark))
                 self.depth = max(self.depth, len(self._open))
             case "SequenceEndEvent" | "MappingEndEvent":
                 self._put(self._open.pop().value, event)
@@ -215,7 +207,7 @@ class _YamlReader:
 
     def _put_scalar(self, event: yaml.ScalarEvent | _FlatEvent) -> None:
         """Put a scalar where it belongs; a key is text by the same rule that makes a value text."""
-        wants_key = bool(self._open) and isinstance(self._open[-1], _OpenMapping) and self._open[-1].wants_key
+        wants_key = bool(self._open) and self._open[-1].wants_key
         before = len(self.problems)
         value = self._scalar(event)
         self._mark(event)
@@ -228,7 +220,7 @@ class _YamlReader:
             self.value = value
             return
         container = self._open[-1]
-        if isinstance(container, _Sequence):
+        if not container.is_mapping:
             container.value.append(value)
         elif container.wants_key:
             container.wants_key = False
@@ -239,7 +231,7 @@ class _YamlReader:
             if container.key is not None:
                 container.value[container.key] = value
 
-    def _check_key(self, container: _OpenMapping, key: Any, event: yaml.Event | _FlatEvent) -> None:
+    def _check_key(self, container: _Container, key: Any, event: yaml.Event | _FlatEvent) -> None:
         if isinstance(key, list | dict):
             self._add("E_DOC_SYNTAX", "There is a list or mapping where a key should be.", event)
         elif isinstance(key, str) and key in container.value:
@@ -250,7 +242,7 @@ class _YamlReader:
     def _mark(self, event: yaml.Event | _FlatEvent) -> Mark:
         """The mark of the node that starts here: that of its key in a mapping, its own elsewhere."""
         container = self._open[-1] if self._open else None
-        if isinstance(container, _OpenMapping):
+        if container is not None and container.is_mapping:
             return container.mark.inside.get(container.key or "", container.mark)
         mark = Mark(*self._position(event))
         if container is None:

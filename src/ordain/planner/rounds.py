@@ -34,10 +34,6 @@ class JudgedDraft(msgspec.Struct, frozen=True, kw_only=True):
     """None where it cannot be read to its end, which hides some of its other problems."""
 
     @property
-    def readable(self) -> bool:
-        return self.plan is not None
-
-    @property
     def wrong(self) -> tuple[Problem, ...]:
         """What has to be mended."""
         return tuple(one for one in self.problems if is_wrong(one))
@@ -116,7 +112,7 @@ class Rounds:
         if kind in self._seen:
             return self._ended(RoundsEnd.REPEATED, "These are the same problems as before. Nothing more is wanted.")
         self._seen.add(kind)
-        self._unreadable = self._unreadable or not found.readable
+        self._unreadable = self._unreadable or found.plan is None
         left = self._most + self._unreadable - self.count + 1
         if left <= 0:
             return self._ended(RoundsEnd.ENOUGH, "It was sent back often enough. Nothing more is wanted.")
@@ -128,7 +124,7 @@ class Rounds:
 
 
 def _badness(found: JudgedDraft) -> tuple[bool, int]:
-    return not found.readable, len(found.wrong)
+    return found.plan is None, len(found.wrong)
 
 
 def feedback(found: JudgedDraft, left: int) -> str:
@@ -138,7 +134,7 @@ def feedback(found: JudgedDraft, left: int) -> str:
     times = f"{left} more times" if left > 1 else "once more"
     head = f"The plan has {many}. Mend each, leave everything else as it is, and hand in the whole document again. "
     head += f"You can do so {times}."
-    if not found.readable:
+    if found.plan is None:
         head += " It could not be read to its end, so there may be other problems."
     lines = [head, "", *map(problem_line, wrong[:SHOWN_MAX])]
     if len(wrong) > SHOWN_MAX:
