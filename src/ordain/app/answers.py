@@ -170,8 +170,7 @@ class Answers:
     async def _send(
         self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
     ) -> None:
-        """While somebody is: only they add to it, and are sent the decision. Of several people one answers a question:
-        whoever comes second finds that it was answered."""
+        """While somebody is: only they add to it, and are sent the decision. Of several people the first one counts."""
         here = self._here
         workspace = here.snapshot.workspace
         state, event, exact = await self._decision(item, given, by, shown, credential)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 class App:
-    """Ordain over one workspace: its verbs by subject. Opening it touches nothing; the ledger is opened by the first
-    verb that needs it."""
+    """Ordain over one workspace: its verbs by subject. The first verb that needs the ledger opens it."""
 
     plans: PlanVerbs
     approvals: Approvals

@@ -51,9 +51,8 @@ class Approvals:
     async def approve(
         self, ref: str, by: Principal, shown: Review | None = None, credential: Credential | None = None
     ) -> Approved:
-        """Record a person's permission for one run of exactly this plan, here and as things stand. `shown` is what the
-        person saw: when that is no longer how things stand, nothing is recorded. With a credential the approval is
-        signed."""
+        """Record a person's permission for one run of exactly this plan, here and as things stand; nothing is recorded
+        where that is no longer as it was `shown`. With a credential the approval is signed."""
         here, (stream, _) = self._here, self._records.current(ref)
         async with self._refusals.recording("approve", ref, by):
             self._plans.refuse_edited(ref, "approve")
@@ -86,8 +85,7 @@ class Approvals:
         await self._gate.check_approvable(stream, state, by, signer)
 
     async def revoke(self, ref: str, by: Principal, reason: str = "") -> tuple[str, ...]:
-        """End an approval, or every approval of a plan, that no run has used; which ones. Anybody may: it permits
-        nothing."""
+        """End an approval, or every one of a plan, that no run has used; which ones. Anybody may."""
         async with self._refusals.recording("revoke", ref, by):
             ended = await self._revoke(ref, by, reason)
         self._plans.write_copies(open_only=True)
@@ -123,8 +121,7 @@ class Approvals:
     # --- Trusting --------------------------------------------------------------------------------------------------
 
     def configuration(self) -> tuple[bytes, str]:
-        """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
-        something is wrong with it."""
+        """The content of `ordain.toml` and its digest, to be read before trusting it; raises Refused on faults."""
         data = self._here.ports.workspace.configuration()
         if data is None:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
@@ -224,8 +221,7 @@ class Approvals:
     async def enroll(
         self, credential: Credential, by: Principal, vouching: Credential | None = None
     ) -> tuple[str, PublicKey]:
-        """Let a person's key count here, making it where it is not kept yet; returns its fingerprint and the key. Once
-        somebody is enrolled, an approver vouches for every further one."""
+        """Let a person's key count here, making it where there is none, vouched for by an approver if there is one."""
         async with self._refusals.recording("enroll", credential.name, by):
             here = self._here
             persons_only("enroll an approver", by, "ordain approver enroll")

@@ -215,8 +215,7 @@ def _outputs(ledger: Ledger) -> tuple[Outputs, tuple[Finding, ...]]:
 
 
 def _miscounted(ledger: Ledger) -> Iterator[Finding]:
-    """Every repeat that is said to have been for another number of items than were kept with it. A ledger that was made
-    from an export has none of them, and there is nothing to compare."""
+    """Every repeat that is said to have been for another number of items than were kept with it, if any were."""
     for _, stream, seq, body, head in ledger.everything():
         if b'"step_unfolded"' not in body:
             continue

@@ -18,8 +18,7 @@ from ordain.records.surroundings import Surroundings
 
 
 class RunAuthority:
-    """engine.Authority: asked before each step, each contract and each call of an agent. While nothing changed, it
-    costs one look at what the snapshot was made of."""
+    """engine.Authority: asked before each step, contract and call of an agent; cheap while nothing changed."""
 
     def __init__(
         self,
@@ -91,8 +90,7 @@ def refuse_broken(here: Surroundings, plan: Plan, approval: Approval | None) -> 
 
 
 async def refuse_unprotectable(here: Surroundings, plan: Plan) -> None:
-    """Raise Refused where what the plan protects cannot be kept. Files that only come to be while it runs are looked at
-    then."""
+    """Raise Refused where what the plan protects cannot be kept; files that come later are looked at then."""
     for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
         if patterns:
             await here.ports.protection.save(patterns, ())

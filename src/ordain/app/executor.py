@@ -117,8 +117,7 @@ def open_run(
 
 
 async def end_run(here: Surroundings, run_id: RunId, event: RunCancelled) -> RunState:
-    """End a run that nobody carries out, and everything its executor left running. What its steps did to protected
-    files is put back, as far as it can be."""
+    """End a run that nobody carries out, and what its executor left running; put back protected files if possible."""
     state, _, head = here.records.run(run_id)
     here.ports.shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
     journal = Journal(state, head, ledger=here.ledger, clock=here.ports.clock)

@@ -32,8 +32,7 @@ async def look_at_contracts(
     at_once = asyncio.Semaphore(within.concurrency)
 
     async def look(step: Step) -> Looked:
-        """What a contract says before its step. It never counts as evidence, and it says held or broken, no more: an
-        exit status would tell what a command read."""
+        """It never counts as evidence, and says held or broken, no more: an exit status would tell what was read."""
         contract = contract_of(step)
         assert contract is not None
         unknown = [name for name, value in shared_variables(step).items() if any(references(value, item_name(step)))]

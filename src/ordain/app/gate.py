@@ -49,8 +49,7 @@ class Gate:
     async def permit(
         self, stream: str, state: PlanState, by: Principal, shown: Review | None, credential: Credential | None
     ) -> Permission:
-        """A person's permission, not recorded yet. `shown` is what the person saw: when that is no longer how things
-        stand, there is none."""
+        """A person's permission, not recorded yet; none where things no longer stand as they were `shown`."""
         here, now = self._here, self._here.now()
         approver = await self.check_approvable(stream, state, by, credential.name if credential is not None else None)
         plan, settings = here.records.plan(stream), here.snapshot.settings
@@ -131,8 +130,7 @@ class Gate:
     # --- Checking --------------------------------------------------------------------------------------------------
 
     async def usable(self, state: PlanState, stream: str, plan: Plan, *, required: bool) -> Approval | None:
-        """The approval that permits this run, or None when none is needed; raises Refused with the reason. Approvals
-        whose time is over are recorded as that."""
+        """The approval that permits this run, None where none is needed; raises Refused. Records expired ones."""
         here = self._here
         now, command = here.now(), f"ordain approve {short_id(state.plan_id)}"
         self._refuse_elsewhere(stream, state)
@@ -280,8 +278,7 @@ class Gate:
         return (code, why) if why is not None else None
 
     def _revoked_before(self, key: str, decision: Recorded) -> bool:
-        """Whether a key had been revoked when this was recorded. Instants can be written as one likes; the order in
-        which events arrived is what the ledger vouches for."""
+        """Whether a key had been revoked when this was recorded, by the order of events: instants prove nothing."""
         for _, stream, seq, body, head in self._here.ledger.everything():
             if (stream, seq) == (decision.stream, decision.seq):
                 return False
@@ -292,8 +289,7 @@ class Gate:
         return True
 
     async def _refuse_undecidable(self, stream: str, state: PlanState) -> None:
-        """Raise Refused where a plan can be neither approved nor started, with the reason. A proposal whose time is
-        over is recorded as that: no clock makes it good again."""
+        """Raise Refused where a plan can be neither approved nor started. Records that its time is over."""
         here, now = self._here, self._here.now()
         again = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
         stage = state.status(now)

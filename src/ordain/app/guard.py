@@ -1,10 +1,5 @@
-"""What becomes of a call that an agent makes outside of any run: judged, noted, and refused where the settings say so.
-
-Whoever stands between an agent and its tools (the gateway, a hook of its host) asks here and does what it is told. The
-rules are those in force at the time of each call, from what a person trusted last. What is not open is noted before it
-is answered, and neither the note nor the record of a refusal decides anything: where they cannot be written the answer
-is the same.
-"""
+"""What becomes of a call that an agent makes outside of any run: judged, noted, and refused where the settings in force
+say so. Neither the note nor the record of a refusal decides anything."""
 
 from __future__ import annotations
 

@@ -119,8 +119,7 @@ class PlanQueries:
         return replace(foreseen, notices=(*notices, *here.rule(plan, settings).denied))
 
     def refuse_edited(self, ref: str, verb: str) -> None:
-        """Raise Refused where a plan is named by a document that says something else by now: who names the file means
-        what it says."""
+        """Raise Refused where a plan is named by a document that says something else by now."""
         stream, _ = self._records.find(ref)
         state = self._records.lineage(stream)
         if names_document(ref) and self._here.drift(state):
@@ -284,8 +283,7 @@ class PlanQueries:
         return self._line(PlanSummary(stream=stream, state=state), self._here.snapshot.settings)
 
     def arbiter(self, ref: str, step: str | None) -> Arbitration:
-        """What somebody should know who chooses the agent of a task of a run, or of a stored plan and its newest run;
-        without a name, of the first task that is not done."""
+        """What to know to choose the agent of a task of a run or plan, by default of the first not done."""
         review = None if names_run(ref) else self.review(ref)
         report = self._report(self._records.find_run(ref)) if review is None else review.run
         if report is not None and (review is None or report.plan_id == review.plan_id):

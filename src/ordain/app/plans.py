@@ -153,8 +153,7 @@ class PlanVerbs(PlanQueries):
         again_from: str | None = None,
         reason: str = "",
     ) -> Prepared:
-        """Propose to go on with a run by another plan, also after its end. Nothing is kept of `again_from` and what
-        needs it."""
+        """Propose to go on with a run, also after its end, by another plan. Nothing is kept from `again_from` on."""
         step = StepId(again_from) if again_from is not None else None
         async with self._refusals.asked_for("rerun", run, by):
             run_id = self._records.find_run(run)
@@ -191,8 +190,7 @@ class PlanVerbs(PlanQueries):
         return await self._prepare(plan, by, problems, source, stream, succession)
 
     def judge(self, data: bytes) -> tuple[Document, tuple[Problem, ...]]:
-        """Everything that keeps a document from being proposed as it stands, and all it is warned of; nothing is
-        stored."""
+        """Everything that keeps a document from being proposed as it stands, and all it is warned of."""
         document, problems = self.reviews.lint(data, None, (), storing=True)
         if document.plan is not None and all(one.severity is Severity.WARNING for one in problems):
             problems += tuple(placed(self._unfit(document.plan, self._here.held()), document, None))
@@ -350,8 +348,7 @@ class PlanVerbs(PlanQueries):
                 raise refuse("E_PROPOSALS_TOO_MANY", detail, hint, command="ordain inbox")
 
     def _refuse_flood(self, state: PlanState, identity: PlanId, by: Principal) -> None:
-        """Raise Refused where agents have proposed more than anybody could read, whatever became of it: each proposal
-        is kept for good."""
+        """Raise Refused where agents have proposed more than anybody could read: each proposal is kept for good."""
         revised = len(state.revisions) >= self._revisions_max and identity not in state.revisions
         if revised or state.size >= self._life_max:
             detail = "This plan has been proposed again and again; the next time must be a person's."
@@ -451,8 +448,7 @@ class PlanVerbs(PlanQueries):
         return any(self.overdue())
 
     async def expire_overdue(self) -> int:
-        """Record, and tell, which proposals nobody decided in time; how many. A ledger that cannot be written is left
-        as it is: the time says the same."""
+        """Record, if the ledger can be written, and tell, which proposals nobody decided in time; how many."""
         count = 0
         for summary in self.overdue():
             state = await expire(self._here, summary.stream)
@@ -471,8 +467,7 @@ class PlanVerbs(PlanQueries):
         return len(without)
 
     async def _put_away_ended(self, by: Principal, settings: Settings, *, but: str) -> tuple[Problem, ...]:
-        """Archive the plans that ended long ago, and say which. It is looked for them once a day, when the first new
-        plan of the day is prepared: there may be very many."""
+        """Archive the plans that ended long ago, and say which: once a day, for there may be very many."""
         here, now = self._here, self._here.now()
         then = now - settings.archive_after_ms
         ended = (one for one in here.ledger.plans() if one.stream != but and _ended_by(one.state, then))

@@ -56,8 +56,7 @@ class ProposalCopies:
         return write_markdown(replace(document, plan=whole)).encode()
 
     def write(self, stream: str, state: PlanState) -> None:
-        """Write what a person would read of a proposal that came without a file. A copy that somebody edited is left
-        alone: it may become the next revision."""
+        """Write what a person would read of a proposal that came without a file, unless somebody edited the copy."""
         if state.document is not None or (plan := self._here.records.readable_plan(stream)) is None:
             return
         here, path = self._here, self.path(stream)

@@ -1,7 +1,4 @@
-"""Recording what was refused to those who are no persons, so that a person can see what was tried.
-
-The refusal itself never depends on the record: where that cannot be written the answer is still no.
-"""
+"""Recording what was refused to those who are no persons. The refusal never depends on the record."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ class Refusals:
 
     @asynccontextmanager
     async def asked_for(self, verb: str, ref: str | None, by: Principal) -> AsyncIterator[None]:
-        """Around what a caller asks about a plan or a run: refused where it is somebody else's; what is refused is
-        recorded. The verbs that decide something do this themselves."""
+        """Around what is asked about a plan or a run: what is refused, also as somebody else's, is recorded."""
         async with self.recording(verb, ref or "", by):
             self.check_owned(ref, by)
             yield

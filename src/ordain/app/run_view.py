@@ -157,8 +157,7 @@ class RunView:
         return self._plans.prompts.transcript(self._step_of(ref, step)[0].run_id, StepId(step), attempt)
 
     def ended_run(self) -> RunId:
-        """The run that a person means to run again where they name none: the one plan whose newest run failed or was
-        cancelled, else the one whose run completed."""
+        """The run to run again where none is named: of the one plan that failed or was cancelled, else completed."""
         found = self._one_that_was(("failed", "cancelled"), "rerun") or self._one_that_was(("completed",), "rerun")
         return found or self._none_ended("has ended")
 
@@ -175,8 +174,7 @@ class RunView:
         raise refuse("E_RUN_NOT_FOUND", f"No run of this workspace {how}.", command="ordain status")
 
     def stuck_run(self) -> RunId:
-        """The run that a person means to replan where they name none: the only one that has not ended, else that of
-        the one plan whose newest run failed or was cancelled."""
+        """The run to replan where none is named: the only open one, else that of the one plan that failed."""
         if self._records.open_runs():
             return self._records.only_open_run("replan")
         return self._one_that_was(("failed", "cancelled"), "replan") or self._none_ended("failed or waits")
@@ -221,8 +219,7 @@ class RunView:
         return run_report(state, identity, self._here.now(), life)
 
     async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
-        """Tell observers everything that is recorded about a run, from its beginning and as it comes, for as long as
-        somebody carries it out. Only looks."""
+        """Tell observers what was and is recorded about a run for as long as somebody carries it out. Only looks."""
         import asyncio
 
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")

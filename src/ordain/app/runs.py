@@ -107,8 +107,8 @@ class RunVerbs(RunView):
         credential: Credential | None = None,
         waiting: Waiting | None = None,
     ) -> RunReport:
-        """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
-        run is refused leaves no approval behind."""
+        """A person's yes to what was shown, given and spent in one transaction: a refused run leaves no approval
+        behind."""
         async with self._refusals.recording("approve", shown.plan_id, by):
             report = await self._commit(shown.plan_id, by, observers, waiting, shown=shown, credential=credential)
         return await self._gone_on(report, observers, waiting)
@@ -209,8 +209,7 @@ class RunVerbs(RunView):
     async def _at_work(
         self, run_id: RunId, plan: Plan, sealed: SealedEnvironment | None, waiting: Waiting | None
     ) -> AsyncIterator[None]:
-        """Be the one who carries out this run, in one of the workspace's places. Others wait for that place, so slow
-        tool servers are asked before."""
+        """Carry out this run, in one of the workspace's places. Others wait, so slow tool servers are asked before."""
         lock, clock, told = self._here.ports.lock, self._here.ports.clock, ""
         with self._here.asked_tools(plan, sealed):
             while True:
@@ -353,8 +352,7 @@ class RunVerbs(RunView):
                 refuse_broken(self._here, plan, await self._gate.usable(state, stream, plan, required=required))
 
     def startable(self, ref: str) -> None:
-        """Raise Refused where work is stopped, a run of this plan is open, or an agent of it cannot be started: nobody
-        need be asked about what could not start."""
+        """Raise Refused where work is stopped, a run of this plan is open, or an agent of it cannot be started."""
         self._here.refuse_stopped()
         stream, state = self._records.current(ref)
         self.refuse_open(state)
@@ -468,8 +466,7 @@ class RunVerbs(RunView):
         return await go_on(report, observers, waiting, self.tell)
 
     def stop(self) -> bool:
-        """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
-        such a run."""
+        """Ask the run under way, if any, to begin nothing more and return when what runs has ended; whether one was."""
         if self._stop is None:
             return False
         self._stop()

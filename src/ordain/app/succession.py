@@ -121,8 +121,7 @@ def former_steps(state: RunState) -> dict[StepId, FormerStep]:
 
 
 def bound_files(here: Surroundings, state: RunState, approval: Approval | None) -> BoundFiles | None:
-    """The files that commands read as the approval was bound to them, or as they were when the run started; None
-    where it began before they were bound."""
+    """The files that commands read as they were bound; None where the run began before they were."""
     bound = state.operands
     if approval is not None and bound is None:
         bound = approval.base.operands if approval.base.commands else None

@@ -49,8 +49,7 @@ class Templates:
         return TemplateList(templates=tuple(lines))
 
     def new(self, name: str, params: Params, to: Notation | None = None) -> tuple[NewDocument, tuple[Problem, ...]]:
-        """The document that a template becomes with these values, and what lint says of it; raises Refused with
-        everything that is wrong with the template and the values."""
+        """The document that a template becomes with these values, and what lint says of it; raises Refused."""
         files = [file for known, file in self._files() if known == name]
         if not files:
             raise self._unknown(name)
@@ -74,8 +73,7 @@ class Templates:
         parallel: bool = False,
         to: Notation | None = None,
     ) -> tuple[NewDocument, tuple[Problem, ...]]:
-        """One document of several, each with its namespace, its bytes and its file's name; raises Refused with
-        everything in which they conflict."""
+        """One document of several, each with its namespace, bytes and file name; raises Refused where they conflict."""
         sources = [(space, read(data, file, self._here.fetch)) for space, data, file in documents]
         if wrong := [one for _, source in sources if source.plan is None for one in source.problems]:
             raise Refused(wrong)

@@ -51,8 +51,7 @@ class WorkspaceView:
         return settings
 
     def tools(self) -> tuple[Mapping[str, ToolDefinition], tuple[Problem, ...]]:
-        """Everything that steps can call, by its name; and a notice for each source of tools that does not say what it
-        has."""
+        """Everything that steps can call, by its name; and a notice for each source that does not say what it has."""
         snapshot = self._here.snapshot
         tools, unreached = self._here.found_tools(snapshot.settings)
         notices = [replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values()]

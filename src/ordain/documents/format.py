@@ -163,8 +163,7 @@ def formatted(
 
 
 def written(document: Document, notation: Notation) -> str | tuple[Problem, ...]:
-    """The text of a document that nobody wrote yet, with the proof that it says what it is to say. Problems are given
-    where the plan can not be written in this notation."""
+    """The text of a document that nobody wrote yet, with the proof that it says its plan; problems where it can not."""
     text = _WRITERS[notation](document)
     again = read(text.encode())
     if again.plan is None or document.plan is None:

@@ -94,8 +94,7 @@ class Includes:
 
 
 class Beside:
-    """What stands beside the plan of one document and is gathered where it is read: what it says of itself, where the
-    steps of the plans inside it are, and what it includes."""
+    """What is gathered beside the plan of one document: its record, where steps of inner plans are, its includes."""
 
     def __init__(self, includes: Includes | None = None, record: MutableMapping[str, Mapping[str, Any]] | None = None):
         self.includes = includes or Includes(None, lambda data, inner: Document())

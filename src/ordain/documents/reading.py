@@ -27,8 +27,7 @@ _PLAN_KEYS = frozenset((*Plan.__struct_fields__, *RECORD_FIELDS)) | TOP_KEYS
 
 
 def read(data: bytes, file: str | None = None, fetch: Fetch | None = None) -> Document:
-    """The document in these bytes; `file` is the name that its problems and places carry, `fetch` gives it what it
-    includes."""
+    """The document in these bytes; `file` is named by its problems and places, `fetch` gives what it includes."""
     includes = Includes(fetch, _read)
     document = _read(data, includes)
     if includes.found:

@@ -36,8 +36,7 @@ class RulesHost(Protocol):
 
 
 def in_force(trusted: str | None, file: bytes | None, host: RulesHost) -> SettingsInForce:
-    """The settings in force in a workspace: by what was trusted and the file (`trusted_settings`), with the user's own
-    rules and what reads their command lines."""
+    """The settings in force in a workspace, with the user's own rules and what reads their command lines."""
     found = trusted_settings(trusted, file)
     settings = with_user_rules(found.settings, host.user_settings())
     return found._replace(settings=msgspec.structs.replace(settings, understand=host.understanding(settings)))

@@ -244,8 +244,8 @@ class _Tree:
         path: Path,
         taken: dict[str, Path | int],
     ) -> bool:
-        """Name the fallback steps, and put those that were written inside a failure policy where they belong; false
-        where there are too many."""
+        """Name the fallback steps, and move those written inside a failure policy here; false where there are too
+        many."""
         for index, step in enumerate(fallbacks or ()):
             if type(step) is dict:
                 found.append(self._name(step, count + index + 1, index + 1, (*path, "fallbacks", index), taken))
@@ -460,8 +460,8 @@ class _Tree:
 
 
 def _settled(step: dict[str, Any], index: int, ids: list[str], taken: Mapping[str, Path | int]) -> bool:
-    """Whether an ordinary step is written as the model has it. Only for speed: it may always say no. The step's number
-    is taken away, and the absent `needs` are filled in."""
+    """Whether an ordinary step is written as the model has it, for speed alone. Its number is taken away, absent
+    `needs` are filled in."""
     number = step.get("step_number")
     if type(number) is int and number == index + 1:
         del step["step_number"]

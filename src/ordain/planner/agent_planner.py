@@ -97,8 +97,7 @@ class PlanningAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planning_agent(here: Surroundings, name: str, seconds: float | None, *, unenforced: bool) -> PlanningAgent:
-    """The agent that plans. Raises Refused where there is none of this name, where it cannot be started here, and where
-    nothing could keep it from writing and nobody said that this is well."""
+    """The agent that plans; raises Refused where there is none, or nothing could hold it and nobody allowed that."""
     settings = here.snapshot.settings
     agent = here.known_agents(settings).get(name)
     if agent is None:
@@ -171,8 +170,7 @@ async def draft_by_agent(
 
 
 def answer_in(words: str, text: bytes, reported: bytes = b"") -> ToolUse | None:
-    """The call that the last words of a process stand for; None where they are neither a document, questions nor a
-    reason."""
+    """The call that last words stand for; None where they are neither a document, questions nor a reason."""
     with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(words)
         keys = [key for key in _KEYS if isinstance(found, dict) and key in found]

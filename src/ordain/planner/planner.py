@@ -41,8 +41,7 @@ class Planner:
         self._app, self._here = app, app.here
 
     async def plan(self, request: PlanRequest, by: Principal, *, tell: TellPlanner = lambda news: None) -> Planned:
-        """Have a plan written and propose it. Where there is none to propose, what came instead; raises Refused where
-        no planner could be asked."""
+        """Have a plan written and propose it, or say what came instead; raises Refused where nobody could be asked."""
         planned = await self.draft(request, by, tell=tell)
         return await self.propose(planned, by) if planned.good else planned
 
@@ -132,8 +131,7 @@ class Planner:
         )
 
     def keep(self, planned: Planned) -> str | None:
-        """Where a document is kept in the workspace that could not be proposed; None where it cannot be written.
-        Nothing is believed because it is there."""
+        """Where a document that could not be proposed is kept in the workspace; None where it cannot be written."""
         data = planned.document.encode("utf-8", "replace")
         name = f"unfinished-{sha256(data).removeprefix('sha256:')[:8]}.plan.md"
         path = f"{self._here.snapshot.settings.documents.rstrip('/')}/{name}"

@@ -156,8 +156,7 @@ def problem_line(problem: Problem) -> str:
 
 
 def unverified_steps(plan: Plan, tools: Mapping[str, ToolDefinition]) -> Iterator[StepId]:
-    """The steps of a plan that change something and that nothing but an exit status, a tool's result or an agent's word
-    proves."""
+    """The steps that change something, proved by no more than an exit status, a tool's result or an agent's word."""
     for step in all_steps(plan):
         checked = step.verification is not None and not isinstance(step.verification.strategy, NoCheck)
         looks = effect_class(step, tools) is EffectClass.READS or about(step.action).recorded

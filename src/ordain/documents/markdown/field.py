@@ -24,9 +24,8 @@ from ordain.documents.yaml import read_yaml
 
 
 class Vocabulary:
-    """The field names that mean something in one place; an alias is another name of a field. `heads` has what stands
-    before `:**` on a line in the usual spellings; `elsewhere` has names that mean something in another place only, and
-    where that is."""
+    """The field names that mean something in one place, with their aliases and usual spellings (`heads`); `elsewhere`
+    has names that mean something in another place only, and where that is."""
 
     def __init__(
         self,
@@ -54,8 +53,7 @@ _LOOKUPS_MAX = 500
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A field as written: its name in the format's spelling, empty for text that belongs to no field, what follows on
-    its line, and the blocks below."""
+    """A field as written: its name, empty for text that belongs to none, the rest of its line, and the blocks below."""
 
     name: str
     line: int

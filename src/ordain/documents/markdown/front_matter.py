@@ -25,8 +25,7 @@ FOR_READERS = ("owner", "status", "tags", "metadata")
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the front matter says: fields of the plan, and what stands beside it and its steps; `end` counts its
-    lines."""
+    """Fields of the plan, what stands beside it and its steps, and how many lines the front matter takes."""
 
     end: int = 0
     values: Mapping[str, Any] = {}

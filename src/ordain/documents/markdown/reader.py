@@ -54,8 +54,7 @@ _HEAD = re.compile(r" {0,3}(?:\*\*[^*:]{1,40}:\*\*[ \t]*|(?:[-*]|[0-9]{1,9}\.)[ 
 
 
 def with_columns(problems: Iterable[Problem], lines: Sequence[str]) -> tuple[Problem, ...]:
-    """The same problems, each with a column where its line is known: that of the value beside a field's name or in a
-    list item, else that of the first character."""
+    """The same problems, with the column of the value beside a field's name or in an item, else of the line's text."""
 
     def placed(problem: Problem) -> Problem:
         where = problem.where

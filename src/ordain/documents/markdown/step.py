@@ -30,8 +30,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class StepReader:
-    """Reads the fields of drafts; the ids of all steps are known before the first is read. What there is to say of
-    nested plans is added to `beside`."""
+    """Reads the fields of drafts, all of whose ids are known; what is said of nested plans is added to `beside`."""
 
     def __init__(
         self, drafts: Sequence[Draft], fallbacks: Sequence[Draft], lines: Sequence[str], beside: Beside

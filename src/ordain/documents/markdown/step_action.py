@@ -201,8 +201,7 @@ def _task(
 
 
 def sound_prose(name: str, text: str | None, line: int, steps: Container[str], problems: ProblemList) -> None:
-    """Refuse a reference in prose, where nothing would be put in for it. One to a parameter is lint's to refuse: in a
-    template something is."""
+    """Refuse a reference in prose, where nothing would be put in for it; lint refuses one to a parameter."""
     reference = misplaced_reference(text, steps, template=True) if text else None
     if reference:
         detail = f"`{reference}` is a reference, and `{name}` takes none."
