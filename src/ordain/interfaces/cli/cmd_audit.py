@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from ordain.core.approval.signature import PublicKey, fingerprint
-from ordain.core.ledger.findings import Audit
 from ordain.core.ledger.link import Tip
 from ordain.core.policy.settings import USER_FILE
 from ordain.core.text.problem import Problem, refuse
@@ -78,19 +77,13 @@ def verify(session: Session, checkpoint: Tip | None, keys: frozenset[str]) -> in
     """
     found = session.app.audits.verify(keys, checkpoint)
     if session.json and not found.good:
-        session.refused([_problem(found)], audit_result(found))
+        stale = all(finding.kind == "table" for finding in found.findings)
+        detail = f"{len(found.findings)} findings; the first: {found.findings[0].sentence}"
+        command_line = "ordain audit rebuild" if stale else None
+        session.refused([Problem(code="F_AUDIT_FINDINGS", detail=detail, command=command_line)], audit_result(found))
     else:
         session.show(audit_result(found), audit_lines(found, keys, session.style))
     return FINE if found.good else FAILED
-
-
-def _problem(found: Audit) -> Problem:
-    first, stale = found.findings[0], all(finding.kind == "table" for finding in found.findings)
-    return Problem(
-        code="F_AUDIT_FINDINGS",
-        detail=f"{len(found.findings)} findings; the first: {first.sentence}",
-        command="ordain audit rebuild" if stale else None,
-    )
 
 
 @command(name="export", example="ordain audit export -o ledger.jsonl")

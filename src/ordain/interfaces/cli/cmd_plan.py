@@ -34,7 +34,7 @@ def _budget(context: click.Context, option: click.Parameter, given: str | None) 
     return found
 
 
-@command()
+@command(example="ordain plan \"Raise the version to 1.2.0 and build the archive\" --budget '200k tokens'")
 @click.argument("goal", required=False, default="", callback=in_utf8)
 @click.option("-o", "--output", metavar="FILE", help="Write the document here; default: a copy in .ordain/plans.")
 @click.option(
@@ -62,10 +62,7 @@ def plan(
     unenforced: bool,
 ) -> int:
     """Plan for a goal: the planner of [planner] writes a plan, which is checked and proposed. It reads the workspace
-    and writes nothing; a person approves its plan like any other.
-
-    Example: ordain plan "Raise the version to 1.2.0 and build the archive" --budget '200k tokens'
-    """
+    and writes nothing; a person approves its plan like any other."""
     given = tuple(Answered(question=question, answer=answer) for question, answer in answers)
     named = session.plan_named(revise) if revise is not None else None
     request = PlanRequest(

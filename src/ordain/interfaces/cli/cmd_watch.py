@@ -50,16 +50,13 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
     return session.show(report, told if pausing else run_lines(report, session.style), next_=commands)
 
 
-@command()
+@command(example='ordain signal build-done --value \'{"version": "1.4.2"}\'')
 @click.argument("key")
 @click.option("--value", "json_text", metavar="JSON", help="A value to go with it: the result of the steps that wait.")
 @click.option("-m", "--message", "text", callback=in_utf8, metavar="TEXT", help="The same, as text.")
 def signal(session: Session, key: str, json_text: str | None, text: str | None) -> int:
     """Send a signal that runs wait for (`wait_for` an `external` condition). It permits nothing, so robots may send one
-    too. A run receives signals sent since it started.
-
-    Example: ordain signal build-done --value '{"version": "1.4.2"}'
-    """
+    too. A run receives signals sent since it started."""
     if json_text is not None and text is not None:
         raise refuse("E_SIGNAL_VALUE", "A signal has one value: `--value` or `-m`, not both.")
     try:

@@ -146,11 +146,8 @@ def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:
 
 def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
     """Every step that is not the same, in the new plan's order; a removed one where it used to be."""
-    blocks: list[tuple[int, int, list[str]]] = []
-    for placed in steps.removed:
-        blocks.append((placed.number, 0, list(_whole(placed, "-", style))))
-    for placed in steps.added:
-        blocks.append((placed.number, 1, list(_whole(placed, "+", style))))
+    blocks = [(placed.number, 0, list(_whole(placed, "-", style))) for placed in steps.removed]
+    blocks += [(placed.number, 1, list(_whole(placed, "+", style))) for placed in steps.added]
     changed = {one.number: one for one in steps.changed}
     moved = {one.number: one.old_number for one in steps.moved}
     names: dict[int, str] = {one.number: one.id for one in steps.changed}

@@ -13,7 +13,7 @@ from ordain.core.policy.fact import SHELL_READS
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.statistics import ROWS_MAX, WIDTH_MIN, listed, packed_lines
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import bar, fitted, padded, visible
+from ordain.interfaces.view.text import bar, counted, fitted, padded, visible
 
 
 def others_lines(report: WatchReport, width: int) -> Iterator[str]:
@@ -59,7 +59,7 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     yield from _suggestion_lines(report, style, width)
 
     def unsuggested(one: Unsuggested) -> Iterator[str]:
-        yield "  " + fitted(f"{visible(one.tool)}: {_counted(one.calls, 'call')}", width - 2)
+        yield "  " + fitted(f"{visible(one.tool)}: {counted(one.calls, 'call')}", width - 2)
         yield from map(style.dim, _wrapped(visible(one.why), width, 4))
 
     yield from listed("Nothing is suggested of", report.unsuggested, unsuggested, "guard report", style)
@@ -72,9 +72,9 @@ def _incomplete(report: WatchReport, style: Style) -> Iterator[str]:
 
 def _tool(one: ToolSeen) -> tuple[str, int, list[str], str]:
     said = [f"{one.effect}{', destructive' if one.destructive else ''}" if one.effect else "nobody knows this tool"]
-    said += [_counted(len(one.agents), "agent"), _counted(one.sessions, "session"), *_refused(one)]
+    said += [counted(len(one.agents), "agent"), counted(one.sessions, "session"), *_refused(one)]
     said += [f"{one.open_now} open by the rules of today"] if one.open_now else []
-    said += [f"in {_counted(one.plans, 'plan')}" if one.plans else "in no plan"]
+    said += [f"in {counted(one.plans, 'plan')}" if one.plans else "in no plan"]
     said += [f"{count} {code}" for code, count in one.codes.items() if code != "E_TOOL_GUARDED"]
     said += [f"{instant(one.first)} to {instant(one.last)}" if one.first != one.last else instant(one.first)]
     return one.tool, one.calls, said, next(iter(one.examples), "")
@@ -86,7 +86,7 @@ def _program(one: ProgramSeen) -> tuple[str, int, list[str], str]:
 
 def _agent(one: AgentSeen) -> tuple[str, int, list[str], str]:
     said = [f"{visible(tool)} ×{count}" for tool, count in list(one.tools.items())[:ROWS_MAX]]
-    return one.agent, one.calls, [*said, _counted(one.sessions, "session"), *_refused(one)], ""
+    return one.agent, one.calls, [*said, counted(one.sessions, "session"), *_refused(one)], ""
 
 
 def _refused(one: ToolSeen | ProgramSeen | AgentSeen) -> list[str]:
@@ -136,7 +136,3 @@ def _what(one: Suggestion) -> str:
 
 def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:
     yield from (" " * indent + line for line in wrap(text, width - indent))
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"

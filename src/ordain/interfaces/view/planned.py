@@ -54,13 +54,8 @@ def planned_status(planned: Planned) -> PlannedStatus:
     """What came of it, in one word."""
     if planned.prepared is not None:
         return "proposed"
-    match planned.drafted.end:
-        case DraftEnd.QUESTIONS:
-            return "asked"
-        case DraftEnd.GAVE_UP:
-            return "gave_up"
-        case _:
-            return "unfinished" if planned.document else "no_plan"
+    ended: dict[DraftEnd, PlannedStatus] = {DraftEnd.QUESTIONS: "asked", DraftEnd.GAVE_UP: "gave_up"}
+    return ended.get(planned.drafted.end, "unfinished" if planned.document else "no_plan")
 
 
 def planned_result(planned: Planned, *, document: str | None = None) -> PlannedResult:
@@ -106,28 +101,26 @@ class PlanningProgress:
         self._show, self._clean, self._line = show, clean, ""
 
     def tell(self, news: PlannerNews) -> None:
-        match news:
-            case TextCame(text=text):
-                *whole, self._line = (self._line + text).split("\n")
-                for line in whole:
-                    self._said(line)
-                if len(self._line) > self.LINE_MAX:
-                    self.end()
-            case RequestFailed():
+        if isinstance(news, TextCame):
+            *whole, self._line = (self._line + news.text).split("\n")
+            for line in whole:
+                self._said(line)
+            if len(self._line) > self.LINE_MAX:
                 self.end()
+            return
+        self.end()
+        match news:
+            case RequestFailed():
                 again = f"; again in {news.wait_ms / 1000:g} s" if news.wait_ms is not None else ""
                 self._show(f"! no answer: {visible(news.detail)}{again}")
             case LookedAt():
-                self.end()
                 refused = " (refused)" if news.refused else ""
                 self._show(f"→ {visible(self._clean(f'{news.tool} {news.subject}'.strip()))}{refused}")
             case AgentBegun():
-                self.end()
                 held = "reads only, in the sandbox" if news.held else "with nothing that keeps it from writing"
                 again = f", start {news.number}" if news.number > 1 else ""
                 self._show(f"→ {visible(news.name)} plans{again}: {held}")
             case SentBack():
-                self.end()
                 wrong = f"{news.wrong} problem{'s' * (news.wrong != 1)}"
                 after = "good" if not news.wrong else wrong if news.ends else f"{wrong}, sent back"
                 self._show(f"→ plan {news.number}: {after}")

@@ -9,7 +9,7 @@ from ordain.core.run.step_event import Verdict
 from ordain.interfaces.view.preview import PlanView, action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.view.run import duration
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import condition_words, label_rows, visible
+from ordain.interfaces.view.text import condition_words, counted, label_rows, visible
 from ordain.interfaces.view.tool import by_name
 
 _HOLDS = {Verdict.HELD: "holds already", Verdict.BROKEN: "does not hold yet"}
@@ -29,7 +29,7 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     for number, wave in enumerate(simulation.waves, start=1):
         at_once = min(len(wave), simulation.concurrency)
         yield ""
-        yield f"  {style.bold(f'Wave {number}')}: {_count(len(wave), 'step')}" + (
+        yield f"  {style.bold(f'Wave {number}')}: {counted(len(wave), 'step')}" + (
             f", {at_once} at once" if len(wave) > 1 else ""
         )
         for step in wave:
@@ -83,19 +83,15 @@ def _sum_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     steps = simulation.steps
     held = sum(step.contract is not None and step.contract.verdict is Verdict.HELD for step in steps)
     if held:
-        prove = f"{_count(held, 'contract')} would prove nothing, unless an earlier step changes that"
+        prove = f"{counted(held, 'contract')} would prove nothing, unless an earlier step changes that"
         yield f"  {style.warn(prove)}: held before the step did anything"
     unchecked = sum(step.contract is None for step in steps)
     if unchecked:
-        yield f"  Without a contract: {_count(unchecked, 'step')}"
+        yield f"  Without a contract: {counted(unchecked, 'step')}"
     if simulation.expected_ms is not None:
         yield f"  Would take about {duration(simulation.expected_ms)}, as things took before"
     else:
         known = len(steps) - simulation.unknown_durations
-        yield f"  How long it takes is not known: {known} of {_count(len(steps), 'step')} ran before"
+        yield f"  How long it takes is not known: {known} of {counted(len(steps), 'step')} ran before"
     looked = any(step.contract is not None and step.contract.verdict is not None for step in steps)
     yield "  Nothing was carried out" + ("; contracts were looked at in a sandbox." if looked else ".")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -108,6 +108,10 @@ def fitted(text: str, room: int) -> str:
     return text[: bisect_right(ends, max(room, 1) - 1)] + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def padded(text: str, room: int) -> str:
     """A text in exactly so many columns."""
     short = fitted(text, room)
