@@ -19,7 +19,7 @@ from ordain.core.text.problem import Place, Problem, Refused, Severity, refuse
 from ordain.documents.document import Notation
 from ordain.documents.format import changed_lines, formatted
 from ordain.documents.reading import read
-from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, put, write_new, write_whole
+from ordain.interfaces.cli.output_file import put, write_shared
 from ordain.interfaces.cli.session import REFUSED, Session, command, in_utf8, read_document, with_params
 from ordain.interfaces.view.report import FormResult
 from ordain.interfaces.view.style import Style
@@ -96,12 +96,7 @@ def compose(
 def give(session: Session, made: NewDocument, problems: Sequence[Problem], output: str | None, *, force: bool) -> int:
     """Write a document that was made to a file, or print it, with what lint says of it."""
     if output is not None:
-        make_parents(output)
-        data = made.text.encode()
-        if force:
-            write_whole(output, data)
-        else:
-            write_new(output, [data], mode=NEW_MODE, instead="Give a new name, or --force to replace it.")
+        write_shared(output, made.text.encode(), replace=force, instead="Give a new name, or --force to replace it.")
         made = replace(made, written=output)
     named = [replace(one, where=replace(one.where or Place(), file=output or "the document")) for one in problems]
     session.notices(named)

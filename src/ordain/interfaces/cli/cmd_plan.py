@@ -14,7 +14,7 @@ from ordain.core.plan.model import Budget
 from ordain.core.plan.value import StepId
 from ordain.core.plan.words import read_budget
 from ordain.core.text.problem import Problem, Refused, refuse
-from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
+from ordain.interfaces.cli.output_file import write_shared
 from ordain.interfaces.cli.session import REFUSED, WAITING, Session, command, document_name, in_utf8
 from ordain.interfaces.view.planned import PlanningProgress, planned_lines, planned_result
 from ordain.interfaces.view.preview import prepared_lines
@@ -138,12 +138,7 @@ def _refuse_taken(session: Session, output: str, revise: str | None) -> bool:
 
 
 def _written(session: Session, planned: Planned, output: str, *, own: bool) -> str:
-    data = planned.document.encode("utf-8", "replace")
-    make_parents(output)
-    if own:
-        write_whole(output, data)
-    else:
-        write_new(output, [data], mode=NEW_MODE)
+    write_shared(output, planned.document.encode("utf-8", "replace"), replace=own)
     return document_name(session, output)
 
 

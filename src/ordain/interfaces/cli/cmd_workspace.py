@@ -25,7 +25,7 @@ from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
 from ordain.documents.skill import is_skill, skill_text
 from ordain.interfaces.cli.configuration import settings_template
-from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
+from ordain.interfaces.cli.output_file import write_shared
 from ordain.interfaces.cli.session import Session, command, in_utf8
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.problem import PageResult, glossary_entry, glossary_words, plain_text, problem_pages
@@ -171,11 +171,7 @@ def skill(session: Session, output: str | None) -> int:
     refusals mean. With -o it becomes a skill that an agent loads by itself."""
     text = skill_text()
     if output is not None:
-        make_parents(output)
-        if is_skill(Path(output)):
-            write_whole(output, text.encode())
-        else:
-            write_new(output, [text.encode()], mode=NEW_MODE)
+        write_shared(output, text.encode(), replace=is_skill(Path(output)))
     result = SkillResult(text=text, version=__version__, written=output)
     return session.show(result, [f"Wrote {output}."]) if output is not None else session.give(text, result)
 

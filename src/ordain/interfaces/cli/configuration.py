@@ -19,7 +19,7 @@ from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.settings import read_settings
 from ordain.interfaces.cli.decision import credential, signer_named
-from ordain.interfaces.cli.output_file import make_parents, write_whole
+from ordain.interfaces.cli.output_file import write_shared
 from ordain.interfaces.cli.session import FINE, REFUSED, Session
 from ordain.interfaces.view.problem import data_text
 from ordain.interfaces.view.report import InstallResult, SettingsFile
@@ -109,8 +109,7 @@ def write_change(change: FileChange, pasted: str) -> None:
     if change.after is None:
         change.path.unlink()
         return
-    make_parents(str(change.path))
-    write_whole(str(change.path), change.after.encode())
+    write_shared(str(change.path), change.after.encode(), replace=True)
 
 
 def text_of(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ordain.core.text.problem import refuse
 
-NEW_MODE = 0o666
+_NEW_MODE = 0o666
 """Of a file that holds nothing private: what the user's own mask leaves of it."""
 
 
@@ -28,10 +28,14 @@ def write_whole(path: str, data: bytes) -> None:
         put(target, data, before)
 
 
-def make_parents(path: str) -> None:
-    """Make the directories that a file is to lie in."""
+def write_shared(path: str, data: bytes, *, replace: bool, instead: str = "Give a new name.") -> None:
+    """Write a file that others may read, and the directories above it; in place of another only to `replace` that."""
     with _writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
+    if replace:
+        write_whole(path, data)
+    else:
+        write_new(path, [data], mode=_NEW_MODE, instead=instead)
 
 
 def write_new(path: str, parts: Iterable[bytes], *, mode: int = 0o600, instead: str = "Give a new name.") -> None:
@@ -69,7 +73,7 @@ def put(target: Path, data: bytes, like: os.stat_result | None) -> None:
             if like is not None:
                 with contextlib.suppress(OSError):  # only root can give a file to another
                     os.fchown(file.fileno(), like.st_uid, like.st_gid)
-            os.fchmod(file.fileno(), like.st_mode & 0o7777 if like is not None else NEW_MODE & ~mask)
+            os.fchmod(file.fileno(), like.st_mode & 0o7777 if like is not None else _NEW_MODE & ~mask)
             os.fsync(file.fileno())
         Path(beside).replace(target)
     except BaseException:

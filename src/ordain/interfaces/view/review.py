@@ -29,7 +29,8 @@ _WIDTH = 9
 
 def successor_lines(found: Successor, identity: PlanId, style: Style) -> Iterator[str]:
     """Everything that tells a successor from a plan that begins anew."""
-    until = "which stays as it is until this one starts" if found.run_status == "open" else f"which {_ended(found)}"
+    ended = found.run_status if found.run_status in ("completed", "failed") else f"was {found.run_status}"
+    until = "which stays as it is until this one starts" if found.run_status == "open" else f"which {ended}"
     yield f"  {style.bold(f'Goes on with {found.run_id}')}, {until}:"
     yield _row("Version", f"{found.version}; the one before is {short_id(found.previous_plan_id)}")
     if found.reason:
@@ -72,12 +73,6 @@ def folded(found: Successor | None, plan: Plan, detail: str) -> Mapping[StepId, 
 
 def _row(label: str, text: str) -> str:
     return f"    {f'{label}:' if label else '':<{_WIDTH}} {text}"
-
-
-def _ended(found: Successor) -> str:
-    return {"replaced": "was replaced", "completed": "completed", "failed": "failed"}.get(
-        found.run_status, f"was {found.run_status}"
-    )
 
 
 def _kept_words(kept: Sequence[KeptStep]) -> str:

@@ -15,8 +15,6 @@ from ordain.core.plan.model import ForEach
 from ordain.core.plan.words import write_duration
 from ordain.core.text.confusable import confusable_places, is_hidden, spelling_places
 
-# --- Visible ---------------------------------------------------------------------------------------------------------
-
 _MARK = "‹"
 
 
