@@ -11,7 +11,6 @@ import importlib.util
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -224,6 +223,8 @@ def _wait_of(headers: Mapping[str, str]) -> float | None:
             seconds = float(value) / unit
             if 0 <= seconds < float("inf"):
                 return seconds
+    from email.utils import parsedate_to_datetime  # few servers say it as a date
+
     with contextlib.suppress(ValueError, TypeError):
         then = parsedate_to_datetime(headers.get("retry-after", ""))
         now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)

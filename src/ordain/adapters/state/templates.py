@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 
 from ordain.adapters.state.user_rules import user_file
 from ordain.adapters.workspace.locate import read_regular
@@ -35,6 +34,8 @@ def _of_user(env: Mapping[str, str]) -> Iterator[TemplateFile]:
 
 
 def _built_in() -> Iterator[TemplateFile]:
+    from importlib.resources import files  # few commands look at templates
+
     shelf = files("ordain").joinpath("data", "templates")
     for one in sorted(shelf.iterdir(), key=lambda one: one.name):
         if one.name.endswith(TEMPLATE_ENDINGS):
