@@ -303,6 +303,17 @@ def test_what_is_shown_in_place_of_it(workspace: Workspace) -> None:
     assert "2000" in workspace.ordain("show", "--verbose", run).out, "the end is in the event"
 
 
+def test_what_an_agent_was_told_goes_too_and_that_is_said(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30 + '[agents.coder]\ncommand = ["sh", "-c", "cat > told"]\n')
+    run = ran(
+        workspace, "# Tell\n\n## Steps\n\n### 1. Tell\n\n**id:** tell\n**agent:** coder\n**task:** Go.\n", 31
+    ).run_id
+    assert "Go." in workspace.ordain("show", run, "--prompt", "tell").out
+    prepared(workspace)
+    done = workspace.ordain("show", run, "--prompt", "tell")
+    assert done.status == 2 and f"What was told for `tell` of {run} was removed by retention on " in done.err
+
+
 def test_removed_is_told_from_missing_and_from_changed(workspace: Workspace) -> None:
     workspace.trust(DAYS_30)
     said(workspace, "walrus", 31)
