@@ -287,7 +287,6 @@ def _sequence_status(statements: Sequence[Statement], functions: Functions, *, w
 
 
 def _closes(statements: Sequence[Statement]) -> bool:
-    """Whether the last command is one that is written only for its status."""
     last = statements[-1] if statements else None
     if not isinstance(last, Simple):
         return False

@@ -154,7 +154,6 @@ class _Protection:
         return None
 
     def _pattern(self, text: str) -> PathPattern | None:
-        """A pattern that is ready; None for one that is refused for its length."""
         if len(text) > PATTERN_MAX:
             return None
         if text not in self._read:

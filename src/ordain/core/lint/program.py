@@ -207,8 +207,6 @@ def named_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 class _Makers:
-    """Which steps may make which files."""
-
     def __init__(self, survey: Survey, facts: Facts) -> None:
         self._survey = survey
         self._writers = find_writers(survey, facts, directories=True)
@@ -245,7 +243,6 @@ def _only_reads(command: SimpleCommand) -> bool:
 
 
 def _read_first(script: Script) -> Iterator[str]:
-    """The files that a script reads before it could have made any."""
     for one in script.commands:
         if one.directory != "":
             return

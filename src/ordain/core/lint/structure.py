@@ -295,7 +295,6 @@ def _unlimited(step: Step) -> bool:
 
 
 def _plan_faults(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What is wrong with numbers of the plan itself, by the field that they are in."""
     yield from (("concurrency", fault) for fault in _number_faults(_CONCURRENCY, plan.concurrency))
     yield from (("timeout_ms", fault) for fault in _number_faults(_TIMEOUT, plan.timeout_ms))
     if plan.on_failure is not None:

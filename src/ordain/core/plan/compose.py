@@ -64,8 +64,6 @@ def with_names(plan: Plan, rename: Rename) -> Plan:
 
 
 class _Names:
-    """Renames the steps of one plan."""
-
     def __init__(self, known: Mapping[str, StepId]) -> None:
         self._known = known
 
@@ -140,7 +138,7 @@ def compose(
         ends = tuple(step.id for step in plan.steps if step.id not in needed)
     if sum(len(step.needs) for step in steps) > _NEEDS_MAX:
         return (Problem(code="E_STEP_LIMIT", detail=f"The steps would have more than {_NEEDS_MAX:,} needs."),)
-    said = {name: _joined(getattr(plan, name) for plan in plans) for name in ("task", "context")}
+    texts = {name: [one for plan in plans if (one := getattr(plan, name)) is not None] for name in ("task", "context")}
     return replace(
         plans[0],
         title=title or (" and " if parallel else ", then ").join(plan.title for plan in plans),
@@ -148,12 +146,11 @@ def compose(
         fallbacks=tuple(_with_own(step, plan, common) for plan in plans for step in plan.fallbacks),
         params={name: one for plan in plans for name, one in plan.params.items()},
         **{name: () if value is None and name == "preconditions" else value for name, value in common.items()},
-        **said,
+        **{
+            name: "\n\n".join(dict.fromkeys(one for one in said if one is not None)) or None
+            for name, said in texts.items()
+        },
     )
-
-
-def _joined(texts: Iterator[str | None]) -> str | None:
-    return "\n\n".join(dict.fromkeys(text for text in texts if text is not None)) or None
 
 
 def _with_own(step: Step, plan: Plan, common: Mapping[str, Any]) -> Step:

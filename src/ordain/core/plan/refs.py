@@ -309,42 +309,36 @@ def _resolved_text(text: str, resolve: Resolve, item: str) -> Any:
     if is_reference(text, item):
         whole = _given(text, resolve, item, whole=True)
         return whole.value if isinstance(whole, WrittenReference) else text if whole is KEPT else escaped(whole)
-    made = _Joined()
+    return _joined(_pieces(text, resolve, item))
+
+
+def _pieces(text: str, resolve: Resolve, item: str) -> Iterator[tuple[str, bool]]:
+    """The pieces that become of a text, and whether each is a reference."""
     at = 0
     for start, end in spans(text, item):
         found = _given(text[start:end], resolve, item, whole=False)
-        made.add(text[at:start])
-        if isinstance(found, WrittenReference) or found is KEPT:
-            made.add(found.value if isinstance(found, WrittenReference) else text[start:end], refers=True)
+        yield text[at:start], False
+        if isinstance(found, WrittenReference):
+            yield found.value, True
         else:
-            made.add(escaped(as_text(found)))
+            yield (text[start:end], True) if found is KEPT else (escaped(as_text(found)), False)
         at = end
-    made.add(text[at:])
-    return made.text()
+    yield text[at:], False
 
 
-class _Joined:
+def _joined(pieces: Iterator[tuple[str, bool]]) -> str:
     """Pieces of text, between which no reference and no escape may come to be."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._size = 0
-
-    def add(self, piece: str, *, refers: bool = False) -> None:
-        if not piece:
-            return
-        after_dollar = bool(self._pieces) and self._pieces[-1].endswith("$")
-        if after_dollar and piece.startswith(("{", "${")):
+    made, size = [""], 0
+    for piece, refers in pieces:
+        if made[-1].endswith("$") and piece.startswith(("{", "${")):
             if refers:
-                raise Unwritable("a value that ends in `$` is right before a reference, which can not be written")
-            self._pieces.append("$")
-        self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size > STRING_BYTES_MAX:
+                raise Unwritable("a value that ends in `$` stands right before a reference, which can not be written")
+            made.append("$")
+        made += [piece] if piece else []
+        size += len(piece)
+        if size > STRING_BYTES_MAX:
             raise Unwritable(f"a text becomes longer than {STRING_BYTES_MAX:,} bytes")
-
-    def text(self) -> str:
-        return "".join(self._pieces)
+    return "".join(made)
 
 
 def _given(text: str, resolve: Resolve, item: str, *, whole: bool) -> Any:

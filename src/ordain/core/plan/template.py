@@ -144,8 +144,6 @@ def fill(
 
 
 class _Template:
-    """Fills in one plan."""
-
     def __init__(self, plan: Plan, values: Mapping[str, Any], files: Mapping[str, Sequence[str]]) -> None:
         self.plan, self.values, self.files = plan, values, files
         self.problems: list[Problem] = []
@@ -185,7 +183,6 @@ class _Template:
         )
 
     def _params_left(self) -> dict[str, Parameter]:
-        """The parameters that expressions ask for and that steps are repeated over at run time, with their values."""
         asked = {name for _, expression, _ in _expressions(self.plan) for name in named(expression).params}
         asked |= self._repeated_over
         return {

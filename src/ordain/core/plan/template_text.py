@@ -66,8 +66,6 @@ def fill_template(
 
 
 class _Texts:
-    """Fills in the texts of one plan."""
-
     def __init__(self, plan: Plan, values: Mapping[str, Any]) -> None:
         self.plan, self.values = plan, values
         self.problems: list[Problem] = []

@@ -102,21 +102,19 @@ HANDLER = "custom:"
 
 _ENV = ToolParameter(name="env", kind="variables", description="Variables that it sees besides those of the settings.")
 
-SHELL = ToolDefinition(
-    name="shell",
-    description="Run a command with bash in the workspace.",
-    effect=EffectClass.OPAQUE,
-    parameters=(ToolParameter(name="command", kind="string", required=True), _ENV),
-)
+_COMMAND = ToolParameter(name="command", kind="string", required=True)
+_ARGV = ToolParameter(name="argv", kind="argv", required=True, description="The program first.")
+_EXECUTES = "Run a program in the workspace with exactly these arguments, without a shell."
+
+
+def _tool(name: str, effect: EffectClass, what: str, *parameters: ToolParameter, **flags: Any) -> ToolDefinition:
+    return ToolDefinition(name=name, description=what, effect=effect, parameters=parameters, **flags)
+
+
+SHELL = _tool("shell", EffectClass.OPAQUE, "Run a command with bash in the workspace.", _COMMAND, _ENV)
 """What a `run` step and every contract uses; a call of it means the same as `run`."""
 
-EXEC = ToolDefinition(
-    name="exec",
-    description="Run a program in the workspace with exactly these arguments, without a shell.",
-    effect=EffectClass.OPAQUE,
-    parameters=(ToolParameter(name="argv", kind="argv", required=True, description="The program first."), _ENV),
-)
-
+EXEC = _tool("exec", EffectClass.OPAQUE, _EXECUTES, _ARGV, _ENV)
 COMMANDS = {SHELL.name: SHELL, EXEC.name: EXEC}
 """The tools that are commands: the shell runs them (`ports.Shell`), no toolbox does."""
 
@@ -143,7 +141,6 @@ def action_kind(action: Action) -> str:
 
 
 def handler_name(action_type: str) -> str:
-    """What the handler of a type of custom actions is called among the tools."""
     return HANDLER + action_type
 
 
@@ -160,7 +157,6 @@ def handler_of(action: Action) -> str | None:
 
 
 def operation_name(tool: str, operation: str) -> str:
-    """What an operation of a tool is called among the tools."""
     return f"{tool}:{operation}"
 
 
@@ -335,12 +331,6 @@ _FILES = ToolParameter(name="files", kind="string", description="Only files with
 _IGNORE_CASE = ToolParameter(name="ignore_case", kind="boolean", description="Take small and capital letters as one.")
 _OVERWRITE = ToolParameter(name="overwrite", kind="boolean", description="Replace a file or empty directory there.")
 _RECURSIVE = ToolParameter(name="recursive", kind="boolean", description="A directory with everything in it, too.")
-
-
-def _tool(name: str, effect: EffectClass, what: str, *parameters: ToolParameter, **flags: Any) -> ToolDefinition:
-    return ToolDefinition(name=name, description=what, effect=effect, parameters=parameters, **flags)
-
-
 _READS, _REPEATABLE, _CHECKABLE = EffectClass.READS, EffectClass.REPEATABLE, EffectClass.CHECKABLE
 _MOVES = "Give a file, directory or link another path, in one step and without overwriting."
 _DELETES = "Delete a file, a link (never what it points to) or an empty directory."

@@ -71,6 +71,7 @@ def assignments(
 ) -> Iterator[Assignment]:
     """Every task of a plan and of those nested in it, in the order of the plan; by the settings in force, or by those
     that a run has kept."""
+    judge = agents.get(settings.arbiter) if isinstance(settings, Limits) else arbiter_of(settings)
     for name, step, plans in tasks_of(plan):
         assert isinstance(step.action, Task)
         choice = choose(step, plans, settings.agent_for, settings.agent)
@@ -96,7 +97,7 @@ def assignments(
             files=known.files,
             login=known.preset is not None,
             arbiter=settings.arbiter if open_to else "",
-            arbiter_runner=_arbiter_words(settings, agents) if open_to else "",
+            arbiter_runner=runner_words(judge or _NOBODY) if open_to else "",
             among=tuple(f"{name}: {runner_words(one)}" for name, one in open_to.items()),
             address=shown_address(known.base_url),
             key_env=known.key_env,
@@ -115,11 +116,6 @@ def _among(settings: Settings | Limits, agents: Mapping[str, Agent]) -> Mapping[
     if isinstance(settings, Limits):
         return {name: agents[name] for name in settings.among if name in agents}
     return {name: agents[name] for name in candidates(agents, settings, settings.tier)}
-
-
-def _arbiter_words(settings: Settings | Limits, agents: Mapping[str, Agent]) -> str:
-    judge = agents.get(settings.arbiter) if isinstance(settings, Limits) else arbiter_of(settings)
-    return runner_words(judge) if judge is not None else ""
 
 
 class RosterLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -193,7 +193,6 @@ class FactReader:
         return facts
 
     def _unknown(self, words: Words, directory: str | None) -> CommandFacts:
-        """A program that the table does not have: what its words suggest."""
         program = str(words[0])
         findings = [FactNote(CommandFact.UNKNOWN, program), *guesses_in(words)]
         findings += self._table.verbs.of_script(program, words[1:])
@@ -322,7 +321,6 @@ class FactReader:
         return self._words(words, directory, depth + 1) if words else None
 
     def _handed(self, text: str, depth: int) -> Iterator[CommandFacts]:
-        """The commands of a text that a command hands to a shell."""
         if depth >= _DEPTH_MAX:
             yield _UNKNOWN
         else:
@@ -473,7 +471,6 @@ def _is_secret(path: str) -> bool:
 
 
 def _calming(call: SortedWords) -> set[str]:
-    """What takes alarms back."""
     found = {token for tokens, _, _ in call.further for token in tokens if token in ("!", "!!")}
     if any(option in ("--help", "-help") for option, _ in call.options):
         given = {role for role, _, _ in call.roles()}

@@ -118,7 +118,6 @@ def _about_a_path(tool: ToolDefinition) -> bool:
 
 
 def _target(action: Action, tool: ToolDefinition | None, agent: str) -> str:
-    """What an action is done to, as far as one word can say it."""
     program = program_of(action)
     if program is not None:
         return typed(program.argv)

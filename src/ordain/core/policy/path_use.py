@@ -219,7 +219,6 @@ def _command_text(action: Action) -> str | None:
 
 
 def _understood(subject: Subject, text: str | None, understand: Understand | None) -> Subject:
-    """A command with what is known of it."""
     if text is None or understand is None:
         return subject
     line = understand(text)
@@ -252,7 +251,6 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 
 
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
     match action:  # with arguments that are no command's it is denied by these names, and not allowed by them
         case CallTool(tool=EXEC.name, operation=None):

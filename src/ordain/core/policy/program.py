@@ -133,9 +133,7 @@ _WRAPPER = compile_later(
     r"env|nice|ionice|nohup|timeout|sudo|doas|setsid|stdbuf|time|chrt|xvfb-run|dotenv|flock|strace"
     r"|unshare|setpriv|runuser|systemd-run|xargs|script|chroot|taskset|prlimit|dbus-run-session|direnv|mise"
 )
-"""Programs that are given another command."""
 _BETWEEN = compile_later(r"run|exec|x|dlx|tool|start|serve|--|[\d.]+[smhd]?")
-"""Words before the code that name none."""
 _OPTIONS_WITH_VALUE = """
 -W -X -r --require --import --loader --experimental-loader -C --conditions --env-file -I -cp -classpath --class-path -p
 --package --from --with --with-editable --with-requirements --python --directory --project --prefix --config-file --cwd

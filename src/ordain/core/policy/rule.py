@@ -189,8 +189,6 @@ def _wanted(value: Any) -> tuple[_Text | _Equal, ...]:
 
 
 class _Equal:
-    """A number, or true or false."""
-
     def __init__(self, value: Any) -> None:
         self._value = value
         self._number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -165,7 +165,6 @@ class Strict(_PolicyList[tuple[set[str], set[str]]]):
         return set(), words.union(*(may for *_, may in touched)), tuple(text for text, _, may in touched if may)
 
     def _touching(self, path: NamedPath) -> tuple[set[str], set[str]]:
-        """The entries that mean a path, and those that may."""
         if path not in self._seen:
             surely = self._wild.matching(path.known)
             surely.update(*(self._plain.get(one, ()) for one in self._above(path.known)))

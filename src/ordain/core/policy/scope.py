@@ -20,7 +20,6 @@ from ordain.core.text.problem import Problem, blame_step, closest
 from ordain.core.text.secret import named_secrets
 
 FAULTS_MAX = 20
-"""How many of them are told of, where they do not fit."""
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:

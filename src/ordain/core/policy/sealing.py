@@ -27,7 +27,6 @@ class SealedEnvironment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     secrets: Mapping[str, str] = {}
     """The name of each secret variable → the seal of its value."""
     programs: Mapping[str, str] = {}
-    """The programs that Ordain itself runs → where each was found."""
 
 
 class RunEnvironment(NamedTuple):

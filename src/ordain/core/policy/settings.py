@@ -88,9 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a run may go on by what no person said, through its whole chain."""
     max_pending: int = 20
     documents: str = ".ordain/plans"
-    """Where proposals that came without a file get one."""
     templates: str = "plans/templates"
-    """Where `ordain new` looks for templates first."""
     approval_ttl_ms: int = 4 * HOUR_MS
     separate: bool = False
     """Whoever prepared a plan may not approve it."""
@@ -224,7 +222,6 @@ def with_user_rules(settings: Settings, user: UserSettings) -> Settings:
 
 
 DEFAULTS = Settings()
-"""What holds where nobody has trusted a configuration."""
 
 
 def limits(

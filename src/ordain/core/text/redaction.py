@@ -321,7 +321,6 @@ class RedactingStream:
 
     @property
     def spans(self) -> Sequence[Hidden]:
-        """Where they were."""
         return self._rendering.spans
 
     def feed(self, chunk: bytes) -> bytes:
@@ -330,7 +329,6 @@ class RedactingStream:
         return self._advance(len(self._data) - self._held) if len(self._data) >= self._enough else b""
 
     def close(self) -> bytes:
-        """What was held back."""
         return self._advance(None)
 
     def _advance(self, sure: int | None) -> bytes:
