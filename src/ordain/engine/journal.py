@@ -82,14 +82,14 @@ class Journal:
             raise asyncio.CancelledError
         durable = asyncio.get_running_loop().create_future()
 
-        def last(now: Instant) -> RunEvent:
+        def report(now: Instant) -> RunEvent:
+            for event in events[:-1]:
+                self.fold(event)
             self._waiters.append(durable)
             self._keeps += keeps
             return events[-1]
 
-        for event in events[:-1]:
-            self.post(_saying(event))
-        self.post(last)
+        self.post(report)
         await durable
 
     async def _write(self, events: tuple[RunEvent, ...], expected: int, *also: Append) -> None:
@@ -216,7 +216,3 @@ class Journal:
         """Whether an artifact can be kept besides those that are to be and are not yet written."""
         held = [*self._artifacts, *self._held.values()]
         return self.ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
-
-
-def _saying(event: RunEvent) -> Report:
-    return lambda now: event

@@ -188,7 +188,9 @@ class _ReadBudget:
         whole = len(data) >= size
         text, hidden = self._sink.beginning(data, whole=whole)
         cut = not whole or len(text) > room
-        text = _first_lines(text, room) if cut else text
+        if cut:  # as many whole lines as there is room for; of a line that is longer than that, whole characters
+            lines, newline, _ = text[:room].rpartition(b"\n")
+            text = lines + newline if newline else text[:room].decode("utf-8", "ignore").encode()
         self._left -= len(text)
         state = f"cut: the first {len(text):,} of {size:,} bytes" if cut else "" if text else "empty"
         note = "; ".join(one for one in (which, state) if one)
@@ -227,9 +229,3 @@ def _is_text(data: bytes, *, whole: bool) -> bool:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
     except UnicodeDecodeError:
         return False
-
-
-def _first_lines(text: bytes, room: int) -> bytes:
-    """As many whole lines as there is room for; of a line that is longer than that, as many whole characters."""
-    lines, newline, _ = text[:room].rpartition(b"\n")
-    return lines + newline if newline else text[:room].decode("utf-8", "ignore").encode()

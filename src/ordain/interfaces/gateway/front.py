@@ -83,7 +83,7 @@ def own_server(workspaces: Workspaces) -> Callable[[Caller], Awaitable[Upstream]
     """How a session with our own server is begun, which loads the SDK."""
 
     async def open_own(caller: Caller) -> Upstream:
-        module = await asyncio.to_thread(importlib.import_module, "ordain.interfaces.gateway.own")
+        module = await asyncio.to_thread(importlib.import_module, "ordain.interfaces.mcp.plan_surface")
         opened: Upstream = module.OwnServer(workspaces, caller.name)
         return opened
 

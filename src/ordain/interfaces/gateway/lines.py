@@ -300,16 +300,14 @@ class Direct(Line):
                 await self.relay.received(error(message["id"], METHOD_NOT_FOUND, "Method not found"))
             return
         if number in self._listing:
-            self._learn(message.get("result"))
+            result = message.get("result")
+            tools = result.get("tools") if isinstance(result, dict) else None
+            for tool in tools if isinstance(tools, list) else ():
+                if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                    self.schemas[tool["name"]] = tool.get("inputSchema")
         original = self._originals[number]
         told = {**message, "id": original} if "method" not in message else message
         await exchange.tell(_of_subscription(told, number, original))
-
-    def _learn(self, result: Any) -> None:
-        tools = result.get("tools") if isinstance(result, dict) else None
-        for tool in tools if isinstance(tools, list) else ():
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                self.schemas[tool["name"]] = tool.get("inputSchema")
 
 
 def _of_subscription(message: Message, number: Id, original: Id) -> Message:

@@ -1,9 +1,16 @@
-"""Everything that `ordain mcp` offers, and serving it on standard input and output."""
+"""Everything that `ordain mcp` offers, and serving it: on standard input and output, or over streams in memory."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
+
 import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
 from ordain import __version__
 from ordain.interfaces.mcp.follow import RunTasks
@@ -37,3 +44,30 @@ def serve_stdio(workspaces: Workspaces, user: str) -> None:
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(serve)
+
+
+class OwnServer:
+    """ports.Upstream with a server in this process, which the gateway has behind it."""
+
+    noise = ""
+
+    def __init__(self, workspaces: Workspaces, caller: str) -> None:
+        server = OrdainServer(PLAN_SURFACE, workspaces, lambda context: caller).lowlevel
+        self._in, reading = anyio.create_memory_object_stream[Any](float("inf"))
+        writing, self._out = anyio.create_memory_object_stream[Any](0)
+        options = server.create_initialization_options()
+        self._task = asyncio.create_task(server.run(reading, writing, options))
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        with suppress(ValueError):  # what is no message to the SDK it would not take either
+            self._in.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+
+    async def messages(self) -> AsyncIterator[dict[str, Any]]:
+        async for one in self._out:
+            yield one.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+
+    async def close(self) -> None:
+        self._in.close()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._out.close()
