@@ -39,7 +39,7 @@ class Executor:
         self._follower = RunFollower(run, observers)
         told = (self._follower.log.observe, *observers, QuestionNotifier(here, run.state).observe)
         self._engine = Engine(run, told)
-        self.stop = self._engine.stop
+        self.stop, self._fail = self._engine.stop, run.journal.fail
 
     async def carry_out(self) -> None:
         """Work until the run has ended, waits for a person, or was told to stop."""
@@ -70,7 +70,7 @@ class Executor:
         try:
             self._here.refuse_stopped()
         except Refused as stopped:  # by somebody who cannot kill us
-            self._engine.fail(stopped)
+            self._fail(stopped)
 
 
 def open_run(

@@ -117,7 +117,6 @@ LABEL_LENGTH = 60
 
 Beginning = tuple[RunEvent, tuple[bytes, ...]]
 """The event that says how a step begins, or why it does not; and the bytes to be kept with it."""
-BEGINS = (AttemptStarted, StepUnfolded)
 
 
 class Beginnings:
@@ -130,7 +129,7 @@ class Beginnings:
     def look(self, step_id: StepId, now: Instant) -> Beginning | None:
         """How a step begins whose turn has come; None where it waits until there is enough of a budget again."""
         found = self._look(step_id, now)
-        if self._state.budgeted and isinstance(found[0], BEGINS):
+        if self._state.budgeted and isinstance(found[0], AttemptStarted | StepUnfolded):
             kept = may_begin(self._state, step_id, now)
             if kept is not None:
                 return (kept, ()) if isinstance(kept, BudgetReached) else None

@@ -80,10 +80,6 @@ class Engine:
         self._stopping = True
         self._journal.look_again()
 
-    def fail(self, error: Exception) -> None:
-        """End what is under way without an outcome, and the loop with this error."""
-        self._journal.fail(error)
-
     async def carry_out(self, pid: int, boot_id: str) -> RunState:
         """Work until the run has finished, waits for a person, or was told to stop. Raises Refused when the ledger
         cannot be written or another executor has taken over; everything under way is ended first."""
@@ -140,7 +136,7 @@ class Engine:
                 await self._ledger.grown(self._state.lineage, self._heard)
                 self._heed()
         except Exception as error:  # a ledger that cannot be read ends the run's loop, not just this task
-            self.fail(error)
+            self._journal.fail(error)
 
     def _heed(self) -> bool:
         """Look what was recorded in the plan's stream since; whether something was asked of us."""
@@ -298,7 +294,7 @@ class Engine:
             try:
                 seen = await work(step_id) or (lambda now: self._waits.arrives(step_id))
             except Exception as error:  # a bug in an adapter: it ends the loop, not just this task
-                self.fail(error)
+                self._journal.fail(error)
             else:
                 self._journal.post(seen)
             finally:

@@ -66,8 +66,7 @@ class StepReads:
         self, task: Task, output: Callable[[str], Any], item: Callable[[], tuple[str, str, Any] | None]
     ) -> Gathered:
         """What a task is repeated for, and then everything that it reads, in its order. `output` gives the result of a
-        step, `item` the name of the item, which one it is, and the item itself; both raise Missing or NothingGivenError
-        where there is none."""
+        step, `item` the item with its name and which it is; both raise Missing or NothingGivenError."""
         gathering = _ReadBudget(self._sink)
         _item(gathering, item)
         for ref in task.reads:

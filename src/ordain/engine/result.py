@@ -82,16 +82,6 @@ class Results:
             raise Missing(f"gave {size:,} bytes, of which only the end is kept")
         return data
 
-    def items_of(self, parent: StepId) -> list[Any]:
-        """The items for which a step is repeated, as they were when it unfolded. Raises Missing."""
-        seal = self._state.groups[parent].items_seal
-        if seal not in self._items:
-            data = self._journal.kept(seal)
-            if data is None:
-                raise Missing("is not kept in this ledger")
-            self._items[seal] = json.loads(data)
-        return self._items[seal]
-
     def step(self, step_id: StepId) -> Step:
         """A step with the values that its action refers to. Raises Missing, and Unfit where one cannot stand there."""
         step = self._state.step(step_id)
@@ -223,7 +213,13 @@ class Results:
         parent = self._repeated(step_id)
         if parent is None:
             raise Missing("is not repeated")
-        return self.items_of(parent)[self._state.members[step_id].index]
+        seal = self._state.groups[parent].items_seal  # of the items as they were when the step unfolded
+        if seal not in self._items:
+            data = self._journal.kept(seal)
+            if data is None:
+                raise Missing("is not kept in this ledger")
+            self._items[seal] = json.loads(data)
+        return self._items[seal][self._state.members[step_id].index]
 
     def variables(
         self, step_id: StepId, expression: str, *, own_end: bool = False, of: Plan | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib.util
 import os
@@ -160,7 +161,7 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
             serve_gateway_http(front, app.close, *place)
         return FINE
     _tell_person("docs/gateway.md")
-    serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
+    asyncio.run(serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close))
     return FINE
 
 

@@ -205,8 +205,7 @@ def mangled(name: str) -> str:
 
 
 def named(lists: Iterable[tuple[str, Sequence[Any]]]) -> tuple[dict[str, ListedEntry], list[str]]:
-    """What servers listed, by the names for clients, in order; and what cannot be named, because even its longer name
-    is another's."""
+    """What servers listed, by the names for clients, in order; and what has no name that is not another's."""
     lists = [(server, list(filter(_is_named, entries))) for server, entries in lists]
     ours = {mangled(said["name"]) for server, entries in lists if server == OWN for said in entries}
     had = Counter(name for _, entries in lists for name in {mangled(said["name"]) for said in entries})

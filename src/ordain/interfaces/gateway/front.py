@@ -27,7 +27,6 @@ from ordain.interfaces.mcp.texts import from_anywhere_in
 from ordain.interfaces.robot import envelope as robot
 from ordain.ports.tool import Unreached, Upstream, Upstreams
 
-THROUGH = "gateway"
 _READING = ("resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete")
 """What is asked of servers that changes nothing, by the protocol."""
 
@@ -153,7 +152,7 @@ class CallJudge:
     async def meet(self, link: ServerLink, name: str, params: Message, *, tool: bool) -> tuple[Call, Met]:
         """The call that a request is, and what becomes of it."""
         agent = self._caller.name if self._caller.proved else self._agent or self._caller.name
-        seen = Seen(by=self._caller.principal(self._agent), agent=agent, through=THROUGH, session=self._session)
+        seen = Seen(by=self._caller.principal(self._agent), agent=agent, through="gateway", session=self._session)
         call = Call(tool=operation_name(link.name, name))
         try:
             call = self._call_of(self._front.in_force(), link, name, params, tool=tool)

@@ -154,10 +154,9 @@ class Relay:
             self._discovering[request] = task
 
     def _done(self, request: Id, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(request) is task:
-            del self._tasks[request]
-        if self._discovering.get(request) is task:
-            del self._discovering[request]
+        for tasks in (self._tasks, self._discovering):
+            if tasks.get(request) is task:
+                del tasks[request]
 
     async def _served(self, request: Id, method: str, message: Message) -> None:
         try:

@@ -16,16 +16,10 @@ from ordain.interfaces.gateway.wire import PARSE_ERROR, REFUSED, Id, Message, er
 LINE_MAX = 64 << 20
 
 
-def serve_gateway(
+async def serve_gateway(
     front: Front, caller: Caller, ending: Sequence[signal.Signals], close: Callable[[], Awaitable[None]]
 ) -> None:
     """Serve until the client closes the stream, or one of these signals comes; `close` what it stood on then."""
-    asyncio.run(_serve(front, caller, ending, close))
-
-
-async def _serve(
-    front: Front, caller: Caller, ending: Sequence[signal.Signals], close: Callable[[], Awaitable[None]]
-) -> None:
     lines, write = await _lines(), await _writer()
 
     async def send(message: Message, related: Id | None) -> None:

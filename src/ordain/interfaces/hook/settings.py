@@ -15,8 +15,7 @@ TIMEOUT_S = 30
 
 
 def hook_entry(command: list[str]) -> dict[str, Any]:
-    """What has Claude Code ask before every call. Without a shell in between, and so that a failure refuses: left to
-    itself it would let the call through."""
+    """What has Claude Code ask before every call, without a shell in between, and refuse where that fails."""
     program, *words = command
     told = {"type": "command", "command": program, "args": words, "timeout": TIMEOUT_S, "onFailure": "block"}
     return {"matcher": "", "hooks": [told]}
@@ -33,8 +32,6 @@ def with_hook(text: str | None, command: list[str], where: str) -> str:
 
 def without_hook(text: str | None, where: str) -> str | None:
     """Settings without our hook; None where there is none in them."""
-    if text is None:
-        return None
     tree, form = _read(text, where)
     return _written(tree, form) if _take_away(tree, where) else None
 
@@ -52,8 +49,6 @@ def with_server(text: str | None, name: str, command: list[str], env: dict[str, 
 
 def without_server(text: str | None, name: str, where: str) -> str | None:
     """The same without it; None where it is not among them."""
-    if text is None:
-        return None
     tree, form = _read(text, where)
     servers = tree.get("mcpServers")
     if not isinstance(servers, dict) or name not in servers or not _is_gateway(servers[name]):

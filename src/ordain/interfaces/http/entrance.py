@@ -34,11 +34,8 @@ _log = logging.getLogger(__name__)
 
 
 class Entrance:
-    """Lets requests to one of these hosts in whose token `holder` knows.
-
-    A browser sends `Host` and `Origin` by itself, and no page can change them: a page that is not of these hosts, under
-    whatever name it found us, gets nowhere, and no answer permits another page to read it.
-    """
+    """Lets requests to one of these hosts in whose token `holder` knows. A browser sends `Host` and `Origin` by itself,
+    and no page can change them: a page that is not of these hosts gets nowhere, under whatever name it found us."""
 
     def __init__(
         self, inside: Application, hosts: Collection[str], holder: Callable[[str], str | None], passed: Passed

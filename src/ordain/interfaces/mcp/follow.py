@@ -46,9 +46,8 @@ _waiting: Counter[str] = Counter()
 
 
 async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = None) -> RunId | None:
-    """Have the approved run of a plan carried out in the background, or go on with one that was interrupted; which run
-    it is, or None where it has not begun yet: it waits for another one to end, or for a tool server. Raises Refused as
-    `commit` does. What was prepared has one run, however often it is asked for."""
+    """Have the approved run of a plan carried out in the background, or go on with an interrupted one; which run it is,
+    or None where it has to wait. Raises Refused as `commit` does. A preparation has one run, however often asked."""
     earlier, line = app.runs.begun(ref, preparation), app.plans.plan_line(ref)
     open_run = line.run if line.continues is None else None  # what it goes on with is another plan's
     if preparation is not None and open_run is not None and open_run.run_id != earlier:

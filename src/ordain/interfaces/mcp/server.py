@@ -58,11 +58,7 @@ class _Lowlevel(Server[Any]):
 
 
 class OrdainServer:
-    """One server over one workspace, for any number of connections.
-
-    `caller` tells in whose name a request comes: the user whose process this is, or whom its token was given to. What a
-    client calls itself is kept beside that and decides nothing.
-    """
+    """One server over one workspace, for any number of connections; `caller` tells in whose name a request comes."""
 
     def __init__(self, surface: Surface, workspaces: Workspaces, caller: Callable[[Context], str]) -> None:
         self.surface, self._workspaces, self._caller = surface, workspaces, caller

@@ -80,8 +80,7 @@ class TaskStatus(Enum):
 
 
 class ProtocolTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A call whose answer comes later, as its client sees it. The word is the protocol's; in plans it means another
-    thing."""
+    """A call whose answer comes later, as its client sees it: the protocol's task, and not a plan's."""
 
     task_id: str
     status: TaskStatus

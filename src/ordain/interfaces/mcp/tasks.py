@@ -96,11 +96,8 @@ class UpdateParams(TaskParams):
 
 
 class TaskMethods:
-    """`tasks/get`, `tasks/update`, `tasks/cancel`, and `notifications/tasks` on streams that ask for them.
-
-    `calls` makes the call that a request is, `result` the result of a tool that an answer is, `shown` takes secrets out
-    of what is told.
-    """
+    """`tasks/get`, `tasks/update`, `tasks/cancel`, and `notifications/tasks` on streams that ask for them. `calls`
+    makes the call that a request is, `result` the result that an answer is, `shown` takes secrets out."""
 
     def __init__(
         self,
