@@ -8,13 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.plan.action import CallTool, Task
-from ordain.core.plan.refs import literal
+from ordain.core.plan.action import Task
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import COMMANDS, ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.policy.scope import offered
-from ordain.core.run.result import Missing
 from ordain.core.run.step_event import Outcome
 from ordain.engine.context import RunContext
 from ordain.records.sink import Sink
@@ -65,15 +63,8 @@ class AffectedFiles:
         return not agent.is_model or not all(touches(run.tools[name], {}) is not None for name in lent)
 
     def _touched(self, step_id: StepId) -> tuple[str, ...] | None:
-        action = self._run.state.step(step_id).action
-        if not isinstance(action, CallTool) or action.tool not in self._run.tools:
-            return None
-        try:
-            resolved = self._run.results.step(step_id).action
-        except Missing:
-            return None
-        assert isinstance(resolved, CallTool)
-        return touches(self._run.tools[action.tool], literal(resolved.args))
+        name, args = self._run.results.call(step_id) or ("", {})
+        return touches(self._run.tools[name], args) if name in self._run.tools else None
 
 
 def touches(tool: ToolDefinition, args: Mapping[str, Any]) -> tuple[str, ...] | None:

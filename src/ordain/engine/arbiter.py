@@ -54,7 +54,6 @@ class Arbiter:
     async def choose(self, step_id: StepId, timeout_ms: int) -> Chosen:
         """Who performs the task of a step in this attempt. Whatever goes wrong is a choice, with the reason."""
         run, used = self._run, None
-        default = run.limits.agent
         try:
             offered = self._offered(step_id)
             if len(offered) < 2:
@@ -67,20 +66,14 @@ class Arbiter:
             found = read_choice(said, tuple(offered))
             if found is None:
                 raise _NoAnswer("its answer names none of those it was offered, or several")
-        except TimeoutError:
-            return self._instead(default, "it did not answer in time", used)
-        except ModelFailed as failed:
-            return self._instead(default, failed.detail, used)
-        except _NoAnswer as none:
-            return self._instead(default, str(none), used)
+        except (TimeoutError, ModelFailed, _NoAnswer) as failed:
+            why = "it did not answer in time" if isinstance(failed, TimeoutError) else str(failed)
+            words = run.sink.text(" ".join(why.split()))[:REASON_MAX]
+            why = f"the settings name it, and the arbiter {self._name} chose nobody: {words}"
+            return Chosen(agent=run.limits.agent, why=why, used=used)
         name, reason = found
         reason = run.sink.text(reason)[:REASON_MAX] or "it gave no reason"
         return Chosen(agent=name, why=f"the arbiter {self._name} chose it: {reason}", used=used)
-
-    def _instead(self, default: str, why: str, used: Usage | None) -> Chosen:
-        words = self._run.sink.text(" ".join(why.split()))[:REASON_MAX]
-        why = f"the settings name it, and the arbiter {self._name} chose nobody: {words}"
-        return Chosen(agent=default, why=why, used=used)
 
     def _offered(self, step_id: StepId) -> Mapping[str, Agent]:
         """Those whom the approval covers, policy permits for this step, and that could be started here."""

@@ -4,12 +4,12 @@ files are kept before anything happens and compared after it."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from ordain.core.lineage.ask import waiting_for
-from ordain.core.plan.action import CallTool, RunCommand, Task
+from ordain.core.plan.action import RunCommand, Task
 from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Step, check_of, contract_of
-from ordain.core.plan.refs import literal
 from ordain.core.plan.role import about
 from ordain.core.plan.tool import happened_check
 from ordain.core.plan.value import Instant, StepId
@@ -139,13 +139,7 @@ class Attempts:
         run = self._run
         check = happened_check(self._state.step(step_id), run.tools)
         assert check is not None
-        try:
-            step = run.results.step(step_id)
-        except Missing as missing:
-            evidence = self._inconclusive(f"what it refers to is not there: {missing}")
-        else:
-            denied = self._denied(step, check.command)
-            evidence = self._inconclusive(denied) if denied else await ask_happened(run, step, check)
+        evidence = await self._looked_at(step_id, check.command, lambda step: ask_happened(run, step, check))
         return lambda now: answered(self._state, step_id, evidence, run.tools, read_only=run.limits.tier > 0)
 
     async def _checked(self, step_id: StepId) -> Evidence:
@@ -164,34 +158,28 @@ class Attempts:
         return evidence
 
     async def _contract(self, step_id: StepId) -> Evidence:
+        contract = contract_of(self._state.step(step_id))
+        assert contract is not None
+        return await self._looked_at(step_id, contract.command, lambda step: verify(self._run, step))
+
+    async def _looked_at(self, step_id: StepId, command: str, look: Callable[[Step], Awaitable[Evidence]]) -> Evidence:
+        """Look at a step by a command, unless what it refers to is not there, or policy denies that command."""
         try:
             step = self._run.results.step(step_id)
         except Missing as missing:
-            return self._inconclusive(f"what it refers to is not there: {missing}")
-        contract = contract_of(step)
-        assert contract is not None
-        denied = self._denied(step, contract.command)
-        return self._inconclusive(denied) if denied else await verify(self._run, step)
-
-    def _denied(self, step: Step, command: str) -> str:
-        """What policy denies of a command by which a step is looked at."""
-        alone = Step(id=step.id, description="", action=RunCommand(command=command), needs=())
-        denied = self._run.authority.denied(alone)
-        return denied.detail if denied is not None else ""
-
-    def _inconclusive(self, detail: str) -> Evidence:
-        return Evidence(verdict=Verdict.INCONCLUSIVE, duration_ms=0, detail=self._run.sink.text(detail))
+            why = f"what it refers to is not there: {missing}"
+        else:
+            alone = Step(id=step.id, description="", action=RunCommand(command=command), needs=())
+            denied = self._run.authority.denied(alone)
+            if denied is None:
+                return await look(step)
+            why = denied.detail
+        return Evidence(verdict=Verdict.INCONCLUSIVE, duration_ms=0, detail=self._run.sink.text(why))
 
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""
-        if not isinstance(self._state.step(step_id).action, CallTool):
-            return None
-        try:
-            action = self._run.results.step(step_id).action
-        except Missing:
-            return None
-        assert isinstance(action, CallTool)
-        return await self._run.ports.toolbox.operand(action.tool, literal(action.args))
+        call = self._run.results.call(step_id)
+        return await self._run.ports.toolbox.operand(*call) if call is not None else None
 
 
 def stopped_outcome(duration_ms: int) -> Outcome:

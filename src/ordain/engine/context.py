@@ -51,7 +51,6 @@ class OpenedRun(Struct, frozen=True, kw_only=True):
     heard: int
     """How many events of the lineage are known: what is asked of us comes after them."""
     approval: Approval | None = None
-    """What the run was started on."""
     bound: BoundFiles | None = None
     former: Mapping[StepId, FormerStep] = {}
     """What was seen of the steps of the run that this one does again, or goes on with."""

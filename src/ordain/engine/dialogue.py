@@ -41,7 +41,6 @@ class DialogueLimits(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     """Input and output in all; None where nothing limits them. No request begins once they are used up."""
     output_tokens: int = 16_000
-    """Of one turn."""
 
 
 class DialogueEnd(StrEnum):
@@ -63,7 +62,6 @@ class Performed(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     is_error: bool = False
     ends: bool = False
-    """Whether nothing more is wanted of the model."""
 
 
 Perform = Callable[[ToolUse], Awaitable[Performed]]
@@ -93,9 +91,8 @@ async def converse(
     used: Callable[[ModelUsage], None] = lambda usage: None,
     heard: Callable[[Message], None] = lambda message: None,
 ) -> Dialogue:
-    """Talk with a model until it has said its last word, a call ends it, or a limit does. `used` is called with what
-    each turn used and `heard` with each message that is added, so that both are known even where the dialogue is
-    cancelled or no answer comes (ModelFailed)."""
+    """Talk with a model until it has said its last word, a call ends it, or a limit does. `used` is told what each turn
+    used, and `heard` each message: both are known even where the dialogue is cancelled or no answer comes."""
     said: list[Message] = list(messages)
     usage, calls, requests, answered, nudges = ModelUsage(), 0, 0, 0, 0
 

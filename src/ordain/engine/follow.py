@@ -19,7 +19,6 @@ from ordain.ports.ledger import Ledger, Observer
 from ordain.ports.workspace import StepLogs
 
 LOOK_S = 1.0
-"""How often it is looked what attempts have written, and the log is written."""
 OUTPUTS_MAX = 32
 """Of how many attempts it is told at a time: to redact the end of a long output takes a millisecond or two."""
 LOG_BYTES_MAX = 64 << 20
@@ -114,8 +113,7 @@ _NOTHING = _SeenOutput("", 0, "", 0)
 
 
 class StepLog:
-    """One run's log: every event as `ordain log --json` shows it, and ends of outputs between them. It is a projection:
-    what the ledger does not say too is written again."""
+    """One run's log, a projection: every event as `ordain log --json` shows it, and ends of outputs between them."""
 
     def __init__(self, run_id: str, ledger: Ledger, logs: StepLogs) -> None:
         self._run_id, self._ledger, self._logs = run_id, ledger, logs

@@ -47,8 +47,6 @@ class Journal:
         self._waiters: list[asyncio.Future[None]] = []
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
 
-    # --- Events ----------------------------------------------------------------------------------------------------
-
     def tick(self) -> Instant:
         self.now = self._clock.now()
         return self.now
@@ -140,8 +138,6 @@ class Journal:
                     raise
                 next(overtaken)
 
-    # --- Reports ---------------------------------------------------------------------------------------------------
-
     def post(self, report: Report) -> None:
         self._reports.put_nowait(report)
 
@@ -179,8 +175,6 @@ class Journal:
     def drain(self) -> list[Report]:
         """Take every report that has arrived."""
         return [self._reports.get_nowait() for _ in range(self._reports.qsize())]
-
-    # --- Exact results ---------------------------------------------------------------------------------------------
 
     def hold(self, step_id: StepId, exact: Exact) -> None:
         """Hold the exact result of an attempt until its end is recorded."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import step_key
 from ordain.core.plan.command import payload, with_payload
 from ordain.core.plan.expr import named
@@ -26,6 +27,7 @@ from ordain.core.plan.refs import (
     StepOutput,
     StoredData,
     Unwritable,
+    literal,
     parse,
     references,
     resolved,
@@ -93,6 +95,15 @@ class Results:
             return replace(step, action=fitted(step.action, with_payload(step.action, values), self._tools, item))
         except Unwritable as error:
             raise Unfit(str(error)) from error
+
+    def call(self, step_id: StepId) -> tuple[str, Mapping[str, Any]] | None:
+        """The tool that a step calls and its arguments; None where it calls none, or refers to what is not there."""
+        with contextlib.suppress(Missing):
+            if isinstance(self._state.step(step_id).action, CallTool):
+                action = self.step(step_id).action
+                assert isinstance(action, CallTool)
+                return action.tool, literal(action.args)
+        return None
 
     def refers(self, step_id: StepId) -> bool:
         """Whether what a step does depends on what others gave."""

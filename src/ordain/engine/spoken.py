@@ -38,7 +38,6 @@ from ordain.records.sink import in_parts
 SHOWN_MAX = 8000
 """How many characters of one text are kept in a transcript: what a tool answered can be had again."""
 SHOWN_LIVE_MAX = 4 << 20
-"""How many bytes of what a model says are shown while it works."""
 AGENT_LIMIT = "F_AGENT_LIMIT"
 
 

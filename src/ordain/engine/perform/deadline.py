@@ -19,8 +19,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     async def within(self, seconds: float, work: Awaitable[Result]) -> Result:
-        """What the work comes to. Where it takes longer it is cancelled, and raises TimeoutError when it has ended so;
-        work that ends otherwise after that has come to its end."""
+        """What the work comes to. What takes longer is cancelled, and raises TimeoutError when it has ended so."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         due = loop.time() + seconds

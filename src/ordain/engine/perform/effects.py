@@ -279,8 +279,7 @@ def make_outcome(
 
 
 def gathered(run: RunContext, step_id: StepId) -> Outcome:
-    """The outcome of a step that was repeated, or that holds a plan: the list of what its items gave, with nothing for
-    one that was skipped; or what each step of the plan gave, by its name."""
+    """The outcome of a step that was repeated (a list, with nothing for what was skipped) or that holds a plan."""
     state, now = run.state, run.journal.now
     group = state.groups[step_id]
     duration_ms = max(now - (state.steps[step_id].started_at or now), 0)

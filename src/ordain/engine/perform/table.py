@@ -55,8 +55,6 @@ from ordain.engine.perform.effects import (
     value_outcome,
 )
 
-# --- What does something ---------------------------------------------------------------------------------------------
-
 
 async def _command(run: RunContext, action: RunCommand, attempt: Attempt) -> Outcome:
     return await run_command(run, attempt, action.command, variables=action.env)

@@ -228,8 +228,7 @@ def named(lists: Iterable[tuple[str, Sequence[Any]]]) -> tuple[dict[str, ListedE
 
 
 def merged_list(key: str, entries: Sequence[Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer to a client that asked for a list. Of one server it is that server's own, with more in it; of several,
-    what all of them say: for how long it may be kept, and for whom."""
+    """The answer to a client that asked for a list: one server's own with more in it, or what all of them say."""
     rest = dict(answers[0]) if len(answers) == 1 else {}
     if len(answers) > 1:
         if any("resultType" in one for one in answers):

@@ -114,8 +114,6 @@ class GatewayHttp:
         except _Turned as turned:
             await answer_json(send, turned.status, turned.message)
 
-    # --- Sessions, before 2026-07-28 -------------------------------------------------------------------------------
-
     async def _in_session(self, request: Request, receive: Receive, send: Send) -> None:
         takes_json, takes_stream = check_accept_headers(request)
         name = request.headers.get("mcp-session-id")
@@ -187,8 +185,6 @@ class GatewayHttp:
     async def _forget_session(self, session: ClientSession) -> None:
         if self._sessions.pop(session.name, None) is not None:
             await session.close()
-
-    # --- Each request by itself, since 2026-07-28 ------------------------------------------------------------------
 
     async def _by_itself(self, request: Request, receive: Receive, send: Send) -> None:
         if request.method != "POST":

@@ -205,7 +205,6 @@ class ClientSession(Line):
         self.name, self.owner = name, owner
         self.begun = False
         self.standing: Exchange | None = None
-        """The stream that is open for what belongs to no request."""
         self._waiting: deque[Message] = deque(maxlen=HELD_MAX)
         """What belongs to no request and came while no stream was open."""
         super().__init__(begin, client, idle_s, idle)

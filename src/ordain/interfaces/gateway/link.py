@@ -73,7 +73,6 @@ class ServerLink:
         self.why_missing = ""
         """Whether it could not be had when the session began, or not yet; and why, as the end of a sentence."""
         self.arriving: asyncio.Task[None] | None = None
-        """What waits for it, where it is not there yet."""
         self.changes = 0
         self.known_at = -1
         """How often its tools may have become others, and how often that was when it listed those that are known."""
@@ -269,8 +268,7 @@ class ServerLink:
         return message
 
     def take_back(self, own: int, params: Mapping[str, Any] | None = None) -> None:
-        """Tell it that nobody waits for an answer any more, in the client's words where there are any. What it answers
-        all the same is still passed on."""
+        """Tell it that nobody waits for an answer any more. What it answers all the same is still passed on."""
         asked = self._asked.pop(own, None)
         if asked is None:
             return

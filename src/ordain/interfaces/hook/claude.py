@@ -139,8 +139,7 @@ def _outside(asked: HookRequest, options: Options) -> HookAnswer:
 
 
 def _refuse_missing(state: str | None) -> None:
-    """Refuse where the state directory that the host's settings name is not there: nobody knows what is guarded, then,
-    and what was enforced would be no more. Settings for everybody (`~`) are also those of users who never had one."""
+    """Refuse where the state directory that the host's settings name is gone; `~` may be one that a user never had."""
     if state is not None and not state.startswith("~/") and not os.path.isdir(state):  # noqa: PTH112
         raise refuse(
             "E_STATE_DIR",

@@ -134,9 +134,6 @@ def mark(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# --- Where it listens -------------------------------------------------------------------------------------------------
-
-
 def listen(host: str, port: int, allowed: Sequence[str]) -> socket.socket:
     """A socket that listens there; raises Refused where that cannot be, or others reach it by no name that was said."""
     here = "127.0.0.1" if host == "localhost" else host

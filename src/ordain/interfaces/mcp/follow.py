@@ -31,7 +31,6 @@ from ordain.records.records import names_run
 OPEN = ("executing", "pausing", "cancelling")
 _AT_WORK = (StepState.RUNNING, StepState.VERIFYING)
 TELLING_S = 0.2
-"""How long it is waited at least until a client is told again."""
 BEAT_S = 5.0
 """How often a client is told at least: some give up on a call that says nothing for a minute."""
 PERSON_S = 0.5

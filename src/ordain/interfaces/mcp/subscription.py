@@ -168,11 +168,8 @@ class Subscriptions:
         connection = context.session._connection
         subscription = self._connections.get(connection)
         if subscription is None:
-
-            async def told(changed: str | None) -> None:
-                await connection.send_resource_updated(str(changed))
-
-            subscription = self._connections[connection] = Subscription(call.by, told)
+            subscription = Subscription(call.by, lambda uri: connection.send_resource_updated(str(uri)))
+            self._connections[connection] = subscription
             connection.exit_stack.callback(self._forget, connection)
         await self._watcher.add(subscription, [uri])
         return types.EmptyResult()

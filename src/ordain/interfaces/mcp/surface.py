@@ -123,7 +123,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     arguments: type[msgspec.Struct]
     words: tuple[tuple[str, str], ...] = ()
     results: tuple[Any, ...]
-    """The forms that its data can have."""
     call: Callable[[ClientCall, Any], Awaitable[Answer | ProtocolTask]]
     """Answers with a task only where the call takes one, and only once that task can be asked about."""
     read_only: bool = False
@@ -201,8 +200,6 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
         found = ((one, match_address(one.uri, uri)) for one in self.templates)
         return next(((one, names) for one, names in found if names is not None), None)
 
-
-# --- Addresses of resources ------------------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
