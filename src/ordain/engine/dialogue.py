@@ -91,8 +91,7 @@ async def converse(
     used: Callable[[ModelUsage], None] = lambda usage: None,
     heard: Callable[[Message], None] = lambda message: None,
 ) -> Dialogue:
-    """Talk with a model until it has said its last word, a call ends it, or a limit does. `used` is told what each turn
-    used, and `heard` each message: both are known even where the dialogue is cancelled or no answer comes."""
+    """Talk with a model until it ends or a limit does. `used` and `heard` are told all, also where no answer comes."""
     said: list[Message] = list(messages)
     usage, calls, requests, answered, nudges = ModelUsage(), 0, 0, 0, 0
 

@@ -34,8 +34,7 @@ async def verify(run: RunContext, step: Step) -> Evidence:
 
 
 async def ask_happened(run: RunContext, step: Step, check: HappenedCheck) -> Evidence:
-    """Ask in doubt whether the effect of a step happened. The check gets the step key, which the effect got. A tool's
-    has the network, as its tool does; a step's only where the step has."""
+    """Ask in doubt, by the step key, whether the effect of a step happened. A tool's check has the network."""
     names = {"ORDAIN_RUN": run.state.run_id, "ORDAIN_STEP": step.id, "ORDAIN_STEP_KEY": run.state.steps[step.id].key}
     command = Command(
         text=check.command,

@@ -85,8 +85,7 @@ async def run_command(
     stdin: bytes = b"",
     handler: bool = False,
 ) -> Outcome:
-    """Run a command for a step: bash gets the text, or a program its words. Of a `handler` the output is a value,
-    and the program is found where the step can put none."""
+    """Run a command for a step: bash gets the text, or a program its words. Of a `handler` the output is a value."""
     step, shell = attempt.step, run.ports.shell
     given = {name: as_variable(value) for name, value in literal(dict(variables or {})).items()}
     for name, value in given.items():
@@ -248,8 +247,7 @@ def make_outcome(
     output_json: bool = False,
     hidden: Spans | None = None,
 ) -> Outcome:
-    """What was seen, as it may be recorded; the exact result is held for that. What came `beside` it is shown with
-    its end and not part of it. `hidden` is where secrets are in the whole, where that was looked for before."""
+    """What was seen, as it may be recorded; the exact result is held. What came `beside` it is shown with its end."""
     sink = run.sink
     held: Exact = data
     if whole is None and not size:

@@ -356,8 +356,7 @@ class Relay:
     async def _each(
         self, ask: Callable[[ServerLink], Awaitable[_T]], arrived: Callable[[ServerLink], Awaitable[None]] | None = None
     ) -> list[tuple[str, _T]]:
-        """What the servers answer a client's first request. One that cannot be had is told of, and missing; so is one
-        that takes much longer than the others, until it has `arrived`, where that is given."""
+        """What servers answer a client's first request. One that cannot be had is missing until it has `arrived`."""
         said: dict[str, _T] = {}
 
         async def asked(link: ServerLink) -> None:
