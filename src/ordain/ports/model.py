@@ -27,8 +27,6 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model asks for a tool."""
-
     id: str
     name: str
     arguments: Mapping[str, Any] = {}
@@ -84,8 +82,6 @@ class StopReason(StrEnum):
 
 
 class UserText(msgspec.Struct, frozen=True, kw_only=True, tag="user"):
-    """What a model is told."""
-
     text: str
 
 
@@ -107,15 +103,12 @@ class ToolAnswers(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
 
     answers: tuple[ToolAnswer, ...]
     text: str = ""
-    """What it is told beside them."""
 
 
 Message = UserText | ModelTurn | ToolAnswers
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a model."""
-
     system: str
     messages: Sequence[Message]
     """From the first to the last; the last is never the model's."""
@@ -136,7 +129,6 @@ class RequestFailed(msgspec.Struct, frozen=True, kw_only=True):
     """One try of a request failed. Each is told of, also where another follows."""
 
     attempt: int
-    """From one."""
     detail: str
     """In words, without secrets."""
     status: int | None = None

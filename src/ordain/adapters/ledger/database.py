@@ -223,7 +223,6 @@ def _set_up(connection: apsw.Connection, busy_timeout_ms: int) -> None:
 
 
 def first(connection: apsw.Connection, query: str, bindings: Sequence[Any] = ()) -> Any:
-    """The first row that a query finds, if it finds any."""
     return connection.execute(query, bindings).fetchone()
 
 

@@ -104,7 +104,6 @@ def summary_of(connection: apsw.Connection, opened: int, stored: bytes) -> PlanS
 
 
 def part_name(seal: str, number: int) -> str:
-    """Under which name a part of an artifact is kept."""
     return f"{seal}/{number}"
 
 
@@ -118,7 +117,6 @@ def adds_up(parts: Iterable[bytes], seal: str, sealed: Callable[[bytes], str]) -
 
 
 def last_checkpoint(connection: apsw.Connection) -> chain.Tip:
-    """The newest checkpoint that is remembered."""
     row = database.first(connection, "SELECT position, digest FROM checkpoints ORDER BY position DESC LIMIT 1")
     return chain.Tip(*row) if row else chain.ORIGIN
 
@@ -250,7 +248,6 @@ def _name(position: int, body: bytes) -> str:
 
 
 def gone(position: int) -> Refused:
-    """The refusal of a ledger in which something that arrived is not there any more."""
     return refuse(
         "E_LEDGER_BROKEN",
         f"The event that arrived as number {position} is missing or unreadable.",

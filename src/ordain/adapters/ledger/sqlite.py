@@ -32,7 +32,6 @@ LOOKUP_MAX = 10
 LISTENING_S = 0.1
 """How often it is looked whether another process has recorded something."""
 CHUNK = 1000
-"""How many events are fetched at a time when all are gone through."""
 
 _NOT_WRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.FullError, OSError)
 

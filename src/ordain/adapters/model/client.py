@@ -31,7 +31,6 @@ _PROTOCOLS: Mapping[str, WireProtocol] = {"messages": Messages(), "responses": R
 AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """What a server answers that may answer otherwise a moment later."""
 TRIES_MAX = 4
-"""The first and three more."""
 WAIT_MAX_S = 90.0
 """A server that wants us to wait for longer is not waited for."""
 ERROR_BYTES_MAX = 64 << 10

@@ -12,7 +12,6 @@ from ordain.core.policy.agent import ModelAccess, address_of
 from ordain.ports.model import ModelRequest, ModelTurn, ToolAnswer, ToolUse
 
 ARGUMENTS_DEPTH_MAX = 64
-"""How deep the arguments of a call may be nested; no tool wants nearly as much."""
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(r"[\[\]{}]")
 

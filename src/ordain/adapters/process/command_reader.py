@@ -38,7 +38,6 @@ def line_reader(
 
 
 def _own_entries(workspace: Path) -> list[str]:
-    """The user's own files of entries; raises Refused where one cannot be believed or has something wrong in it."""
     home = account_home()
     place = Path(home, ".config", "ordain", PROGRAMS) if home is not None else None
     if place is None or not place.is_dir():

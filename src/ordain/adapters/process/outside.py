@@ -238,7 +238,6 @@ def _unseen_program(program: str, search: str, directory: Path, is_seen: Callabl
 
 
 def _found(program: str, search: str, directory: Path) -> Iterator[Path]:
-    """Where a program is, in the order in which it is looked for."""
     for place in search.split(":") if "/" not in program else [""]:
         found = shutil.which(program, path=place) if place else shutil.which(directory / program)
         if found is not None:

@@ -96,7 +96,6 @@ def with_descendants(roots: Iterable[int]) -> set[int]:
 
 
 def _children(process: str) -> list[int]:
-    """The children that each thread of a process started or was handed."""
     files = (f"/proc/{process}/task/{thread}/children" for thread in _names(f"/proc/{process}/task"))
     return [int(word) for file in files for word in (_content(file) or b"").split()]
 

@@ -19,7 +19,6 @@ from ordain.core.plan.tool import ToolSource
 SEEN = ("PATH", "HOME", "LANG")
 LINE_MAX = 32 << 20
 UNSENT_MAX = 64 << 20
-"""How much may wait for a server that does not read."""
 GARBAGE_MAX = 100
 """How many lines may be no messages before a server is taken to speak something else."""
 END_S = 1.0

@@ -182,7 +182,6 @@ def home_files(
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """A file, or those of a directory; links as they are."""
     if not path.is_dir():
         yield path
     for directory, directories, files in os.walk(path):

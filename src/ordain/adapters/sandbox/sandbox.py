@@ -218,7 +218,6 @@ class SandboxedShell:
         return (*(Path("/", name) for name in _SYSTEM), self._workspace, *read)
 
     def _besides(self, sees: Sequence[str]) -> list[str]:
-        """What of this is not seen anyway, with the rest of it."""
         shown, besides = [*self._seen_by_all], []
         for one in sees:
             places = _places(one)

@@ -66,8 +66,6 @@ class _KeyHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class _KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole content of a key file."""
-
     header: _KeyHeader
     sealed: Annotated[bytes, _length(SEED_BYTES + TAG_BYTES)]
     digest: str
@@ -125,7 +123,6 @@ def sign(directory: Path, name: str, passphrase: str, statement: bytes) -> Signa
 
 
 def public_half(seed: bytes) -> PublicKey:
-    """The public key that belongs to a seed."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
@@ -133,7 +130,6 @@ def public_half(seed: bytes) -> PublicKey:
 
 
 def signed(seed: bytes, statement: bytes) -> Signature:
-    """The signature over these bytes by the key of a seed."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     value = Ed25519PrivateKey.from_private_bytes(seed).sign(statement)
@@ -165,7 +161,6 @@ def _content(header: _KeyHeader, sealed: bytes) -> bytes:
 
 
 def _read(directory: Path, name: str) -> _KeyFile | None:
-    """The key file of `name`, or None when there is none; raises Refused when it is not to be believed."""
     _check_name(name)
     files = _files(directory)
     if (content := files.read(_file(name), FILE_BYTES_MAX)) is None:

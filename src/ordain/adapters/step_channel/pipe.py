@@ -26,7 +26,6 @@ MESSAGE_MAX = 1 << 20
 UNSENT_MAX = 16 << 20
 """How much is held for a client that does not take it."""
 AT_ONCE = 4
-"""How many calls of one attempt are under way."""
 WAITING_MAX = 16
 """How many of one client wait or are under way before nothing more is read from it."""
 NONSENSE_MAX = 1000
@@ -89,7 +88,6 @@ class PipePair:
         )
 
     def shut(self) -> None:
-        """Let nothing more through."""
         self._lines.close()
 
     async def close(self) -> None:

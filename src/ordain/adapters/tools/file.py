@@ -216,7 +216,6 @@ def _check_control(
 
 
 def _read_bytes(parent: int, name: str, path: str) -> tuple[bytes, int]:
-    """The content and mode of a regular file that is not a link."""
     with openat.file(parent, name, path) as file:
         mode = os.fstat(file.fileno()).st_mode
         data = file.read(READ_BYTES_MAX + 1)
@@ -337,19 +336,16 @@ def _delete(root: int, args: Mapping[str, Any]) -> None:
         if there is not None and not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=parent)
         elif not recursive:
-            _remove_empty(parent, name, path)
+            try:
+                os.rmdir(name, dir_fd=parent)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                what = "the directory is not empty; `recursive` would delete what is in it"
+                raise _ToolFault(f"{path}: {what}") from error
         else:
             _delete_tree(parent, name if there is not None else None, gone, path, leftover=leftover)
         os.fsync(parent)
-
-
-def _remove_empty(parent: int, name: str, path: str) -> None:
-    try:
-        os.rmdir(name, dir_fd=parent)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        raise _ToolFault(f"{path}: the directory is not empty; `recursive` would delete what is in it") from error
 
 
 def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftover: bool) -> None:

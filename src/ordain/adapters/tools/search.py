@@ -21,7 +21,6 @@ from ordain.core.text.pattern import PATTERN_MAX, PathPattern, normal
 
 MATCHES_MAX = 200
 LINE_MAX = 240
-"""How many characters of a line are shown."""
 FILE_BYTES_MAX = 2 << 20
 BYTES_MAX = 128 << 20
 ENTRIES_MAX = 50_000

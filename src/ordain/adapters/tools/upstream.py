@@ -29,7 +29,6 @@ CAME_MAX = 16
 """How many messages of a server wait for a client that is slow to read; then the server waits, too."""
 KEPT_MAX = 4 << 20
 NOISE_MAX = 100
-"""How much is told of what a server wrote that is no message."""
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _TERMINATED = "Session terminated"
 """What the SDK's transport answers when the server knows the session no more."""

@@ -15,7 +15,6 @@ from ordain.adapters.workspace import openat
 
 _UNWRITTEN = contextlib.suppress(OSError, openat.EscapeError)
 OURS = ".ordain"
-"""The directory beneath a workspace that is ours alone."""
 
 
 class WorkspaceCopies:

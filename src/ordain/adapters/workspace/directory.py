@@ -49,7 +49,6 @@ SETTLED_NS = 2_000_000_000
 """How long after the last change of a file its stamp tells of the next; the system's clock of changes is coarse."""
 _SYSTEM = ("/bin/", "/sbin/", "/usr/")
 ENTRIES_MAX = 100_000
-"""How many files and directories are looked at for one pattern."""
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:

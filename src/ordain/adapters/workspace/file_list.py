@@ -267,18 +267,14 @@ class DirectoryOutlines:
         return redactor.text(await asyncio.to_thread(shown))[:CHANGES_MAX]
 
     def _outline(self, goal: str, redactor: Redactor, secret_files: Sequence[str]) -> tuple[OutlineBlock, ...]:
-        def read(path: str, most: int) -> str:
-            return self._head(path, most, redactor, secret_files)
+        def head_of(path: str, most: int) -> str:
+            with contextlib.suppress(Refused):
+                if handed_fault(path) is None:
+                    data, size = self._workspace.beginning(path, most + redactor.ahead, secret_files)
+                    head = redactor.beginning(data, whole=len(data) >= size)[0][:most]
+                    return head.decode("utf-8", "replace").rstrip("\ufffd") if b"\0" not in head else ""
+            return ""
 
         listing = list_files(Path(os.path.realpath(self._path)))
-        return tuple(OutlineBlock(name=name, text=text) for name, text in write_outline(listing, read, goal, redactor))
-
-    def _head(self, path: str, most: int, redactor: Redactor, secret_files: Sequence[str]) -> str:
-        if handed_fault(path) is not None:
-            return ""
-        try:
-            data, size = self._workspace.beginning(path, most + redactor.ahead, secret_files)
-        except Refused:
-            return ""
-        head = redactor.beginning(data, whole=len(data) >= size)[0][:most]
-        return head.decode("utf-8", "replace").rstrip("\ufffd") if b"\0" not in head else ""
+        blocks = write_outline(listing, head_of, goal, redactor)
+        return tuple(OutlineBlock(name=name, text=text) for name, text in blocks)

@@ -47,7 +47,6 @@ def shown(path: str) -> str:
 
 @contextlib.contextmanager
 def opened(path: str | Path, flags: int, mode: int = 0o600, *, parent: int | None = None) -> Iterator[int]:
-    """A descriptor, closed in the end."""
     descriptor = os.open(path, flags, mode, dir_fd=parent)
     try:
         yield descriptor
@@ -145,7 +144,6 @@ def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
 
 
 def place_link(parent: int, name: str, target: str) -> None:
-    """Put a link in place of whatever is there."""
     with _placing(parent, name) as temporary:
         os.symlink(target, temporary, dir_fd=parent)
 

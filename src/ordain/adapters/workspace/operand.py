@@ -30,7 +30,6 @@ OPERANDS_MAX = 20_000
 OPERAND_BYTES_MAX = 16 << 30
 """How much is read in one look; that takes about a minute. A file with holes can claim any size."""
 FILES_MAX = 20_000
-"""How many files the commands of a plan may name."""
 _CHUNK_BYTES = 1 << 20
 _NOT_THERE = frozenset([errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO])
 

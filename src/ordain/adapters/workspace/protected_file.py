@@ -25,7 +25,6 @@ from ordain.core.text.problem import Refused, refuse
 from ordain.ports.workspace import Saved
 
 FILES_MAX = 10_000
-"""How many files a plan, or a step, may protect."""
 BYTES_MAX = 64 << 20
 """How much they may hold together: all of it is kept beside the chain."""
 BEHIND_MAX = 10_000
@@ -45,7 +44,6 @@ def _apart(work: Callable[_Given, T]) -> Callable[_Given, Coroutine[Any, Any, T]
 
 
 STAMPED_MAX = 30_000
-"""How many files are looked at for changes."""
 
 
 def _stamps(workspace: Path) -> dict[str, tuple[int, ...]] | None:
