@@ -180,8 +180,7 @@ def _guarded(why: str) -> Judged:
 
 
 def cover_of(call: Call, approved: Iterable[tuple[PlanId, bool, Plan]]) -> Cover | None:
-    """The step of an approved plan that makes this call, else one that calls the same tool with other arguments, where
-    that is no command; each plan comes with whether it is being carried out."""
+    """The step of an approved plan that makes this call, else one that calls the same tool where that is no command."""
     found: Cover | None = None
     for plan_id, running, plan in approved:
         for step, exact in _callers(call, plan):

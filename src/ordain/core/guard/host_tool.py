@@ -167,8 +167,7 @@ def mangled(name: str) -> str:
 def host_calls(
     tool: str, args: Mapping[str, Any], server: str | None, settings: Settings, own: Collection[str], locate: Locate
 ) -> tuple[Call, ...]:
-    """The calls that a call of Claude Code is to the rules; of several the strictest judgement holds. None for what one
-    of our `own` servers offers, which judges it itself. `server` is the server's name, where the host tells it."""
+    """The calls that a call of Claude Code is to the rules; none for what one of our `own` servers offers."""
     if tool.startswith(_SERVERS):
         return _of_server(tool, args, server, settings, own)
     if tool == "Bash":

@@ -205,8 +205,8 @@ def add(
 ) -> tuple[Stand, list[bytes]]:
     """Where the stream stands after these bodies, and the head after each; `ports.Append` says what the rest means.
 
-    Raises `Refused` with E_FENCED or E_LEDGER_CONFLICT when the append was decided from an outdated view; fencing goes
-    first, for to an executor that was replaced a conflict would be an invitation to try again.
+    Raises `Refused` with E_FENCED, else E_LEDGER_CONFLICT, when the append was decided from an outdated view: to an
+    executor that was replaced a conflict would be an invitation to try again.
     """
     size, head, now = stand.size, stand.head, stand.epoch
     if epoch is not None and epoch != now:

@@ -34,11 +34,7 @@ def extend(head: bytes, body: bytes) -> bytes:
 
 
 def verify(rows: Iterable[Row], *, start: Tip = ORIGIN, end: Tip | None = None) -> int | None:
-    """The first sequence number at which the chain is broken, or None when it is whole.
-
-    Rows follow on `start`. A chain cannot tell that its own last rows are gone, so a caller who knows where it ought
-    to end says so with `end`.
-    """
+    """The first number at which the chain is broken. It cannot tell that its last rows are gone, so `end` says that."""
     size, head = start
     for row in rows:
         size += 1

@@ -1,7 +1,4 @@
-"""One line about a plan, kept beside the chain so that lists are quick: a projection, never believed.
-
-Ledgers keep these in the transaction that records the events. What decides (may this start?) reads the chain itself.
-"""
+"""One line about a plan, kept beside the chain so that lists are quick: a projection, which decides nothing."""
 
 from __future__ import annotations
 

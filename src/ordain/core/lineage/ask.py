@@ -1,7 +1,4 @@
-"""Steps that only a person can do: what they wait for, when they wait no longer, and what counts as an answer.
-
-Nothing but a person's decision ends such a step, or its time being over.
-"""
+"""Steps that only a person can do: until when they wait, and what counts as an answer. Nothing else ends them."""
 
 from __future__ import annotations
 
@@ -72,8 +69,7 @@ def answer_value(action: Ask, given: Given, matches: Matches) -> Any:
 
 
 def task_value(given: Given) -> Any:
-    """What a person gives with the word that their task is done: a value, or what they say of it as a text; UNSET where
-    they give nothing. Raises Refused for what cannot be kept."""
+    """What a person gives with the word that their task is done, if anything; raises Refused where it cannot be."""
     if given.value is msgspec.UNSET:
         return _sized(given.said) if given.said else msgspec.UNSET
     if given.said:

@@ -24,8 +24,7 @@ _LEFT_OUT = (CallTool, Task)
 
 
 def subset_faults(approved: Plan, new: Plan, failed: Collection[StepId] = ()) -> tuple[str, ...]:
-    """Why a person must be asked about a plan although all of this one was approved. `failed` are the steps that
-    did not pass in the run that it would go on with."""
+    """Why a person must be asked about a plan although all of this one was approved; `failed` did not pass there."""
     return tuple(dict.fromkeys(_faults(approved, new, failed)))
 
 

@@ -1,7 +1,4 @@
-"""What a planner needs to know to propose how a run goes on after a step that did not get through.
-
-What comes of it is a proposal, and decides nothing.
-"""
+"""What a planner needs to know to propose how a run goes on after a step that did not get through."""
 
 from __future__ import annotations
 

@@ -301,8 +301,7 @@ class _RiskSearch:
 
 
 def excerpt(line: str, start: int, end: int, room: int = LINE_MAX) -> tuple[str, int, int]:
-    """A line in so much room, around the part from `start` to `end`, whose two ends always stay; and where that part is
-    then. What is left out is marked."""
+    """A line in so much room around the part from `start` to `end`, and where that part is then; cuts are marked."""
     if len(line) <= room:
         return line, start, end
     if end - start > room - 2:

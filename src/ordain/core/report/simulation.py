@@ -1,7 +1,4 @@
-"""What a run of a plan would be like: who waits for whom, what is decided only then, what holds already, how long.
-
-What was found out by looking is passed in, and nothing is claimed about what nobody looked at.
-"""
+"""What a run of a plan would be like, as far as somebody looked, and what is known before an approval."""
 
 from __future__ import annotations
 

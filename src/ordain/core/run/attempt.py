@@ -91,10 +91,8 @@ def with_try(tries: tuple[Try, ...], newest: Try) -> tuple[Try, ...]:
 
 
 # --- Artifact --------------------------------------------------------------------------------------------------------
-# How an artifact is named: an output that is too long for one place, kept or only committed to as a whole.
-#
-# The name is a seal over the digest and the length of all of it, so it can be made while the bytes go by. It is told
-# from the seal of plain bytes by its first word: no output can be made to look like a name.
+# How an output is named that is too long for one place: by a seal over the digest and the length of all of it, which is
+# told from the seal of plain bytes by its first word.
 
 _PLAIN, _WHOLE = "hmac-sha256:", "hmac-sha256-whole:"
 

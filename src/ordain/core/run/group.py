@@ -73,8 +73,7 @@ def repeated(step: Step) -> Step:
 
 
 def item_members(step: Step, original: Step, count: int, labels: Sequence[str] = ()) -> Made:
-    """One step for each item, told from the others by its label. `original` is the step with all that the plan says of
-    it; its budget is for all items, and stays with the repeated step."""
+    """One step for each item; `original` is the step as the plan has it, whose budget stays with the repeated step."""
     kept = original.when if asks_about_item(original) else None
     one = replace(original, needs=(), when=kept, for_each=None, budget=None)
     titles = [f"{original.description}: {label}" for label in labels] or [original.description] * count

@@ -1,7 +1,4 @@
-"""What happens next: `decide` looks at the state and the time and says which effects the loop should perform.
-
-The rules of this module and of `consequence`, which says what follows a failure, are the whole behaviour of a run.
-"""
+"""What happens next: `decide` says which effects the loop performs, by the rules here and in `consequence`."""
 
 from __future__ import annotations
 
@@ -377,10 +374,7 @@ def not_begun(seen: Evidence, duration_ms: int) -> Outcome | None:
 
 
 def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass:
-    """What a step's action counts as after a crash: the tool's class, sharpened by what the plan claims or forbids.
-
-    A claim (`idempotent: true`) is an approver's word, given with the approval that showed it.
-    """
+    """What a step's action counts as after a crash: the tool's class, sharpened by what the plan claims or forbids."""
     tool = definition_of(step.action, tools)
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
     if effect is EffectClass.READS or about(step.action).recorded:

@@ -1,8 +1,4 @@
-"""State is a fold over history: `apply`.
-
-`apply` is total over TRANSITIONS (`core/run/transition.py`) and refuses everything else, so that no code path can take
-a step where the table does not allow it; what it refuses changes nothing.
-"""
+"""Events fold into a run's state by `apply`, which refuses what TRANSITIONS does not allow and then changes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What an approver should read first in a changed plan: whatever lets it do more, check less or ask less.
 
-Computed from the plans and the tool registry, never from prose. Of the settings only those count that say who performs
-tasks; for what else a plan leaves open the built-in value stands. Which way a field goes is in `direction`.
+Of the settings only those count that say who performs tasks; built-in values stand for what else a plan leaves open.
+Which way a field goes is in `direction`.
 """
 
 from __future__ import annotations

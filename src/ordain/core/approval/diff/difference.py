@@ -1,7 +1,4 @@
-"""What changed between two plans, by step: fields with their old and new values, and what of it to read first.
-
-Two plans have an empty difference exactly when they have one digest, so that nothing can change unseen.
-"""
+"""What changed between two plans, by step; the difference is empty exactly when both have one digest."""
 
 from __future__ import annotations
 
