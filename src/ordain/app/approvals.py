@@ -31,7 +31,6 @@ from ordain.documents.settings_in_force import sha256
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
 from ordain.records.conflict import is_conflict
-from ordain.records.records import Records
 from ordain.records.surroundings import Surroundings
 
 
@@ -44,19 +43,15 @@ class Approvals:
         """The servers that a configuration was tried with last, and what they have: a person who has read it does not
         wait for them once more."""
 
-    @property
-    def _records(self) -> Records:
-        return self._here.records
-
     async def approve(
         self, ref: str, by: Principal, shown: Review | None = None, credential: Credential | None = None
     ) -> Approved:
         """Record a person's permission for one run of exactly this plan, here and as things stand; nothing is recorded
         where that is no longer as it was `shown`. With a credential the approval is signed."""
-        here, (stream, _) = self._here, self._records.current(ref)
+        here, (stream, _) = self._here, self._here.records.current(ref)
         async with self._refusals.recording("approve", ref, by):
             self._plans.refuse_edited(ref, "approve")
-            state, snapshot = self._records.lineage(stream), here.snapshot
+            state, snapshot = self._here.records.lineage(stream), here.snapshot
             permission = await self._gate.permit(stream, state, by, shown, credential)
             if snapshot.workspace.workspace_id is None:
                 snapshot = here.snapshot  # that id was recorded just now, as the first of all
@@ -68,7 +63,7 @@ class Approvals:
                     raise
                 raise meanwhile(state.plan_id) from refused
         approval = permission.approval
-        self._plans.copies.write(stream, self._records.lineage(stream))
+        self._plans.copies.write(stream, self._here.records.lineage(stream))
         return Approved(
             approval_id=approval.approval_id,
             plan_id=approval.plan_id,
@@ -81,7 +76,7 @@ class Approvals:
     async def check_approvable(self, ref: str, by: Principal, signer: str | None = None) -> None:
         """Raise Refused where this person's yes could not count, so that nobody reads a plan in vain."""
         self._here.refuse_pretended(by)
-        stream, state = self._records.current(ref)
+        stream, state = self._here.records.current(ref)
         await self._gate.check_approvable(stream, state, by, signer)
 
     async def revoke(self, ref: str, by: Principal, reason: str = "") -> tuple[str, ...]:

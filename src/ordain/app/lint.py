@@ -194,8 +194,8 @@ def placed(
 
 
 def _place_of(step: str, document: Document) -> Place:
-    """Where a step is: one of the document itself, or the only one of this name in the plans inside it. Nowhere where
-    one of this name is in another file too."""
+    """Where a step of the document, or the only one of this name in plans inside it, is; nowhere if in other files
+    too."""
     inside = [place for name, place in document.inner.items() if name.rpartition("/")[2] == step]
     if step in document.places:
         own = document.places[step]

@@ -368,38 +368,35 @@ class PlanVerbs(PlanQueries):
     ) -> PlanLine:
         """Say no to a plan and what should change; every approval of it that was not used ends."""
         async with self._refusals.asked_for("reject", ref, by):
-            return self._line_of(await self._reject(ref, by, feedback, comments or {}))
+            here, comments = self._here, comments or {}
+            (stream, seen), settings = here.records.current(ref), here.snapshot.settings
+            redactor = here.redactor()
+            steps = {step.id for step in here.records.plan(stream).steps} if comments else set()
+            for step in comments:
+                if step not in steps:
+                    raise refuse("E_STEP_UNKNOWN", f"The plan has no step `{step}`.", *closest(step, sorted(steps)))
+            if len(feedback) + sum(map(len, comments.values())) > FEEDBACK_MAX:
+                raise refuse("E_FEEDBACK", f"That is more than {FEEDBACK_MAX:,} characters.", "Say it shorter.")
+            if not feedback.strip() and not comments:
+                hint = "Say it with -m, or --comment of a step."
+                raise refuse("E_FEEDBACK", "A rejection says what should change.", hint)
 
-    async def _reject(self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str]) -> PlanState:
-        here = self._here
-        (stream, seen), settings = here.records.current(ref), here.snapshot.settings
-        redactor = here.redactor()
-        steps = {step.id for step in here.records.plan(stream).steps} if comments else set()
-        for step in comments:
-            if step not in steps:
-                raise refuse("E_STEP_UNKNOWN", f"The plan has no step `{step}`.", *closest(step, sorted(steps)))
-        if len(feedback) + sum(map(len, comments.values())) > FEEDBACK_MAX:
-            raise refuse("E_FEEDBACK", f"That is more than {FEEDBACK_MAX:,} characters.", "Say it shorter.")
-        if not feedback.strip() and not comments:
-            hint = "Say it with -m, or --comment of a step."
-            raise refuse("E_FEEDBACK", "A rejection says what should change.", hint)
+            def rejected(state: PlanState) -> PlanRejected:
+                refuse_superseded(seen.plan_id, state)  # a no is for what was looked at, as a yes is
+                too_often = len(state.rejections) + 1 >= settings.max_rejections
+                self._refuse_stage(state, "rejected too often" if too_often else "rejected", "rejected")
+                return PlanRejected(
+                    plan_id=state.plan_id,
+                    by=by,
+                    feedback=redactor.text(feedback.strip()),
+                    comments={step: redactor.text(text) for step, text in comments.items()},
+                    needs_review=too_often,
+                )
 
-        def rejected(state: PlanState) -> PlanRejected:
-            refuse_superseded(seen.plan_id, state)  # a no is for what was looked at, as a yes is
-            too_often = len(state.rejections) + 1 >= settings.max_rejections
-            self._refuse_stage(state, "rejected too often" if too_often else "rejected", "rejected")
-            return PlanRejected(
-                plan_id=state.plan_id,
-                by=by,
-                feedback=redactor.text(feedback.strip()),
-                comments={step: redactor.text(text) for step, text in comments.items()},
-                needs_review=too_often,
-            )
-
-        state = await self._decide(stream, rejected)
-        if state.stage is Stage.NEEDS_REVIEW:
-            here.notify("needs_review", plan_id=state.plan_id, title=state.title, by=by)
-        return state
+            state = await self._decide(stream, rejected)
+            if state.stage is Stage.NEEDS_REVIEW:
+                here.notify("needs_review", plan_id=state.plan_id, title=state.title, by=by)
+            return self._line_of(state)
 
     async def cancel(self, ref: str, by: Principal, reason: str = "") -> PlanLine:
         """Take a proposal back."""
@@ -532,8 +529,7 @@ async def expire(here: Surroundings, stream: str) -> PlanState | None:
 
 
 def _gone_on_with(state: PlanState, succession: Succession | None) -> RunId | None:
-    """The run that a new version of a plan would go on with. Whoever revises a proposed successor proposes another
-    one; while a run is open there is no other kind of revision."""
+    """The run that a new version goes on with: while one is open there is no other kind of revision."""
     if state.continues is not None or succession is None:
         return state.continues
     return state.open_run if succession.run_id is None else succession.run_id

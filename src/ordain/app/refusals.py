@@ -97,8 +97,7 @@ class Refusals:
         return ledger.read(REFUSALS_STREAM, max(ledger.size(REFUSALS_STREAM) - self._newest, 0))
 
     def _since(self, since: Instant, size: int) -> Sequence[Recorded]:
-        """All that were recorded since then, and perhaps older ones. However many callers there are, each is counted:
-        else those of one could push another's out of sight, and both go on for ever."""
+        """All that were recorded since then, and perhaps older ones: each caller's count, however many there are."""
         looked_back = self._newest
         while True:
             found = self._here.ledger.read(REFUSALS_STREAM, max(size - looked_back, 0))

@@ -168,8 +168,8 @@ def _text_of(here: Surroundings, path: str) -> str | None:
 def _since(
     here: Surroundings, plan: Plan, identity: PlanId, lineage: str, document: str | None
 ) -> tuple[Since | None, Since | None]:
-    """What changed since the last plan a person approved of this lineage or from this document, and since the last
-    one that was rejected, where that was later; None where that is nothing."""
+    """What changed since the last plan a person approved of this lineage or document, and since a later rejected
+    one."""
     approved = here.records.last_approved(lineage, document, besides=identity)
     rejected = here.records.last_rejected(lineage, document, besides=identity)
     if approved is not None and rejected is not None and (approved[0] > rejected[0] or approved[2] == rejected[2]):

@@ -107,8 +107,7 @@ class RunVerbs(RunView):
         credential: Credential | None = None,
         waiting: Waiting | None = None,
     ) -> RunReport:
-        """A person's yes to what was shown, given and spent in one transaction: a refused run leaves no approval
-        behind."""
+        """A person's yes to what was shown, given and spent in one transaction: a refusal leaves none behind."""
         async with self._refusals.recording("approve", shown.plan_id, by):
             report = await self._commit(shown.plan_id, by, observers, waiting, shown=shown, credential=credential)
         return await self._gone_on(report, observers, waiting)

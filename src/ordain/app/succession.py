@@ -191,8 +191,7 @@ def _said_since(here: Surroundings, state: PlanState, former: RunState) -> Itera
 
 
 def _changed_since(here: Surroundings, approval: Approval, approved: Plan, going: GoingOn) -> Iterator[str]:
-    """What of the world is not as it was when that was approved; what the run itself has written is not looked at
-    here, and again before each step that reads it."""
+    """What is not as it was when that was approved, but for what the run has written: steps look at that."""
     base, now = approval.base, here.base(approved)
     there = approval.workspace
     if (there.path, there.device, there.inode) != here.ports.workspace.identity():

@@ -177,8 +177,7 @@ def nowhere(path: Path) -> tuple[int | None, int | None]:
 
 
 class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A value as read, which means nothing while there are problems, its depth, and what tells where its parts
-    stand."""
+    """A value as read, which means nothing while there are problems, its depth, and where its parts stand."""
 
     value: Any = None
     problems: tuple[Problem, ...] = ()

@@ -89,8 +89,8 @@ def _quickly(text: str, depth_max: int) -> tuple[Any, int]:
 
 
 def _made_whole(holder: list[Any], depth_max: int) -> int:
-    """The depth of the value in this list, in which floats that are whole become integers, in place; ValueError where
-    it is too deep, or where a number may not be what was written."""
+    """The depth of the value in this list, whose whole floats become integers; ValueError where it is too deep or a
+    number may not be what was written."""
     level: list[Any] = [holder]
     for depth in range(depth_max + 1):
         items = chain.from_iterable(container.values() if type(container) is dict else container for container in level)

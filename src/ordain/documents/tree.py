@@ -244,8 +244,7 @@ class _Tree:
         path: Path,
         taken: dict[str, Path | int],
     ) -> bool:
-        """Name the fallback steps, and move those written inside a failure policy here; false where there are too
-        many."""
+        """Name the fallback steps, and move here those written inside a failure policy; false if too many."""
         for index, step in enumerate(fallbacks or ()):
             if type(step) is dict:
                 found.append(self._name(step, count + index + 1, index + 1, (*path, "fallbacks", index), taken))

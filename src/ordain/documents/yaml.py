@@ -131,8 +131,7 @@ class _YamlReader:
             self._parse(text)
 
     def _read_flat(self, text: str) -> bool:
-        """Read one mapping of keys to short values, as most arguments are, without loading YAML; false for anything
-        else."""
+        """Read one mapping of keys to short values without loading YAML; false for anything else."""
         lines = text.removesuffix("\n").split("\n")
         found = [match for line in lines if (match := FLAT_LINE.fullmatch(line)) is not None]
         if len(found) < len(lines):

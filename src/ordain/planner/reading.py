@@ -133,7 +133,9 @@ def failures(app: App, goal: str) -> list[str]:
     found: list[str] = []
     for summary in reversed(app.here.ledger.plans(newest=LOOKED_BACK)):
         told = summary.state.origin.goal if summary.state.origin is not None else ""
-        if not _is_similar(wanted, _words(f"{summary.state.title} {told}")):
+        other = _words(f"{summary.state.title} {told}")
+        shared = len(wanted & other)
+        if shared < 2 and (not shared or min(len(wanted), len(other)) > 2):
             continue
         with suppress(Refused):  # what cannot be read teaches nothing
             found += _of(app, summary.state)
@@ -158,8 +160,3 @@ def _of(app: App, state: PlanState) -> Iterator[str]:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
-
-
-def _is_similar(wanted: frozenset[str], other: frozenset[str]) -> bool:
-    shared = len(wanted & other)
-    return shared >= 2 or (shared == 1 and min(len(wanted), len(other)) <= 2)

@@ -95,7 +95,9 @@ class Replanner:
                 return planned
             assert planned.judged is not None and planned.judged.plan is not None
             remainder = work.remainder(planned.judged.plan)
-            self._refuse_overtaken(former)
+            if self._here.records.run(former.run_id)[0].size != former.size:  # a person's answer comes first
+                detail = f"Somebody went on with {former.run_id} while its planner was asked; nothing was proposed."
+                raise refuse("E_REPLAN_OVERTAKEN", detail, command="ordain status")
             whole = work.whole(planned.document)
             assert isinstance(whole, WholePlan)
             prepared = await self._app.plans.succeed(
@@ -147,12 +149,6 @@ class Replanner:
             raise refuse("E_RUN_OLD", detail, command=f"ordain replan {newest}")
         if former.status == "completed":
             raise refuse("E_REPLAN_NOTHING", f"{former.run_id} is completed.", command=f"ordain show {former.run_id}")
-
-    def _refuse_overtaken(self, before: RunState) -> None:
-        """Raise Refused where somebody went on with the run meanwhile: a person's answer comes before a planner's."""
-        if self._here.records.run(before.run_id)[0].size != before.size:
-            detail = f"Somebody went on with {before.run_id} while its planner was asked; nothing was proposed."
-            raise refuse("E_REPLAN_OVERTAKEN", detail, command="ordain status")
 
     def _goal(self, former: RunState) -> str:
         origin = self._here.records.lineage(former.lineage).origin
@@ -243,6 +239,8 @@ class _Rest:
     async def brief(self, planner: Planner, goal: str, reason: str) -> PlannerBrief:
         report = self._app.runs.run(self._former.run_id)
         steps = {one.id: one for one in report.steps}
+        stuck = [one for one in report.steps if one.state in _STUCK and one.id != self._step]
+        others = [line for one in stuck for line in (f"{one.id}:", *_went(one))]
         became = {one.id: _became(steps[one.id]) for one in self.plan.steps if one.id in steps}
         text = in_place(write_markdown(self.plan, lists=False).rstrip("\n"), self.plan, became, mark="")
         outlines, here = self._app.here.ports.outlines, self._app.here.snapshot
@@ -255,15 +253,11 @@ class _Rest:
                 *named_block("Why the plan is to go on otherwise", [reason] if reason else []),
                 *named_block("The plan, with what became of each step", [text]),
                 *named_block(f"How the step {self._step} went", [*_went(steps[self._step])]),
-                *named_block("Other steps that did not get through", [*self._others(report.steps)]),
+                *named_block("Other steps that did not get through", others),
                 *named_block("What changed in the workspace since the last commit", [changed] if changed else []),
             ),
             blocks=await planner.material(goal),
         )
-
-    def _others(self, steps: Sequence[StepReport]) -> list[str]:
-        stuck = [one for one in steps if one.state in _STUCK and one.id != self._step]
-        return [line for one in stuck for line in (f"{one.id}:", *_went(one))]
 
 
 def _became(step: StepReport) -> str:

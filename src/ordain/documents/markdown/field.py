@@ -24,8 +24,8 @@ from ordain.documents.yaml import read_yaml
 
 
 class Vocabulary:
-    """The field names that mean something in one place, with their aliases and usual spellings (`heads`); `elsewhere`
-    has names that mean something in another place only, and where that is."""
+    """The field names that mean something in one place, with aliases and usual spellings (`heads`); `elsewhere` has
+    names that mean something in another place only, and where that is."""
 
     def __init__(
         self,

@@ -42,7 +42,10 @@ def outline_of(blocks: Sequence[Block], problems: ProblemList) -> Outline:
     """The outline of these blocks; a missing title, a second one and an open fence are problems."""
     high = [at for at, block in enumerate(blocks) if type(block) is Heading and block.level <= 2]
     title_at = next((at for at in high if _level(blocks[at]) == 1), None)
-    _refuse_open_fences(blocks, problems)
+    last = blocks[-1] if blocks else None
+    if isinstance(last, Fence) and not last.closed:
+        hint = "Close it with a line of the same marks; everything below is inside it now."
+        problems.add("E_MD_FENCE", "The fence that starts here is never closed.", hint, line=last.line)
     starts = [at for at in high if _level(blocks[at]) == 2 and at > (-1 if title_at is None else title_at)]
     if title_at is None:
         problems.add("E_DOC_SYNTAX", "The document has no title.", "Start with `# What is to be done`.", line=1)
@@ -123,13 +126,6 @@ def refuse_hiding(blocks: Sequence[Block], problems: ProblemList) -> None:
 def _hidden(detail: str, line: int, problems: ProblemList) -> None:
     hint = "Delete it; text that must stay as it is goes into a fence."
     problems.add("E_MD_HIDDEN", f"{detail}: a Markdown view would not show what is read.", hint, line=line)
-
-
-def _refuse_open_fences(blocks: Sequence[Block], problems: ProblemList) -> None:
-    last = blocks[-1] if blocks else None
-    if isinstance(last, Fence) and not last.closed:
-        hint = "Close it with a line of the same marks; everything below is inside it now."
-        problems.add("E_MD_FENCE", "The fence that starts here is never closed.", hint, line=last.line)
 
 
 def _level(block: Block) -> int:

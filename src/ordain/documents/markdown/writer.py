@@ -101,7 +101,7 @@ class _Writer:
     def _other_record(self, owner: str) -> dict[str, Any]:
         """What is said beside the plan or a step, sorted, less what Markdown has a place of its own for."""
         said = self.document.record[owner]
-        own_place = () if owner else (*FOR_READERS, *(("priority",) if _is_priority(said.get("priority")) else ()))
+        own_place = () if owner else (*FOR_READERS, *(("priority",) if isinstance(said.get("priority"), str) else ()))
         return {key: said[key] for key in sorted(said) if key not in own_place}
 
     def _head(self, *, short: bool) -> str:
@@ -116,7 +116,7 @@ class _Writer:
         for name, entry in PLAN_TABLE.items():
             if name != "priority":
                 entry.write(fields, name, getattr(plan, entry.attribute))
-            elif _is_priority(priority):
+            elif isinstance(priority, str):  # another is kept in the front matter
                 entry.write(fields, name, priority)
         return "\n\n".join([line, *fields.block()])
 
@@ -216,11 +216,6 @@ class _Writer:
 
 
 # --- Small parts ---------------------------------------------------------------------------------------------------
-
-
-def _is_priority(priority: Any) -> bool:
-    """Whether a priority is text that the field can hold; another is kept in the front matter."""
-    return isinstance(priority, str)
 
 
 def _heading(head: str, title: str) -> tuple[str, str | None]:
