@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ordain.core.text.pattern import compile_later
 from ordain.core.text.problem import closest
 
 EXPRESSION_BYTES_MAX = 4096
@@ -59,7 +60,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"""
     (?P<space> \s+ | //[^\n]* )
     | (?P<text> [bB]? [rR] (?: \"{3} .*? \"{3} | '{3} .*? '{3} | " [^"\n]* " | ' [^'\n]* ' )
