@@ -29,17 +29,7 @@ from ordain.core.plan.refs import (
     references,
     spelt,
 )
-from ordain.core.plan.role import (
-    CommandText,
-    EffectClass,
-    Name,
-    PathRead,
-    PathWritten,
-    Prose,
-    StepName,
-    about,
-    parts,
-)
+from ordain.core.plan.role import CommandText, EffectClass, Name, PathRead, PathWritten, Prose, StepName, about, parts
 from ordain.core.plan.tool import COMMANDS, EXEC
 from ordain.core.policy.program import may_be_options
 from ordain.core.text.limit import strings

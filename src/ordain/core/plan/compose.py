@@ -19,15 +19,7 @@ from ordain.core.plan.expr import renamed
 from ordain.core.plan.failure import Fallback, LastPolicy, Retry
 from ordain.core.plan.graph import stores_of
 from ordain.core.plan.model import Plan, Step, item_name, nested_plan_of
-from ordain.core.plan.refs import (
-    KEPT,
-    Reference,
-    StepExitCode,
-    StepOutput,
-    WrittenReference,
-    resolved,
-    spelt,
-)
+from ordain.core.plan.refs import KEPT, Reference, StepExitCode, StepOutput, WrittenReference, resolved, spelt
 from ordain.core.plan.role import Expression, Handed, StepName, changed
 from ordain.core.plan.value import StepId
 from ordain.core.text.limit import ID_LENGTH_MAX, STEPS_MAX
@@ -146,10 +138,7 @@ def compose(
         fallbacks=tuple(_with_own(step, plan, common) for plan in plans for step in plan.fallbacks),
         params={name: one for plan in plans for name, one in plan.params.items()},
         **{name: () if value is None and name == "preconditions" else value for name, value in common.items()},
-        **{
-            name: "\n\n".join(dict.fromkeys(one for one in said if one is not None)) or None
-            for name, said in texts.items()
-        },
+        **{name: "\n\n".join(dict.fromkeys(said)) or None for name, said in texts.items()},
     )
 
 

@@ -13,15 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.plan.model import Plan, Step, nested_plan_of
-from ordain.core.plan.refs import (
-    ParamValue,
-    Reference,
-    as_text,
-    misplaced_reference,
-    parse,
-    references,
-    spans,
-)
+from ordain.core.plan.refs import ParamValue, Reference, as_text, misplaced_reference, parse, references, spans
 from ordain.core.plan.role import Handed, Prose, changed
 from ordain.core.plan.template import Filled, fill, missing_value, values_of
 from ordain.core.text.limit import STRING_BYTES_MAX, line_fault
