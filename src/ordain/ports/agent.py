@@ -44,15 +44,14 @@ class Behind(Protocol):
 
 
 class Doors(Protocol):
-    """Ways for the agent of one attempt, and nobody else, to reach the tools of its step. Who opens one answers each
-    call."""
+    """Ways for the agent of one attempt, and nobody else, to the tools of its step. Who opens one answers the calls."""
 
     def fault(self) -> str | None:
         """Why no door can be opened here; None where one can."""
 
     def open(self, room: str, behind: Behind) -> AbstractAsyncContextManager[StepServer]:
-        """A door with a token of its own, in this private directory, as long as the attempt lasts; what is open then
-        is ended."""
+        """A door with a token of its own, in this private directory; what is under way when the attempt is over is
+        ended."""
 
 
 class StepDoor(Protocol):

@@ -101,8 +101,7 @@ class Ledger(Protocol):
         """What commits to these bytes without giving them away: a keyed hash, whose key stays with the ledger."""
 
     def kept(self, seal: str) -> bytes | None:
-        """The bytes that were kept under this seal, if they are there; raises `Refused` with E_LEDGER_BROKEN for
-        others."""
+        """The bytes that were kept under this seal, if there; raises `Refused` with E_LEDGER_BROKEN for others."""
 
     def has_room(self, size: int) -> bool:
         """Whether artifacts of this size in all could be kept and leave room for what must be recorded."""
@@ -125,7 +124,7 @@ class Archive(Protocol):
         """The events as lines of JSON; nothing that is kept beside them."""
 
     def backup(self, target: Path, *, outputs: bool = True) -> Tip:
-        """Copy the ledger to a new file, verified first, without `outputs` only its events; what the copy adds up
+        """Copy the ledger to a new file, verified first; without `outputs` only its events. What the copy adds up
         to."""
 
     def draft(self, source: Path) -> tuple[Tip, Ledger]:
@@ -185,7 +184,7 @@ class LedgerAccess:
         empty: Callable[[], Ledger],
         former: Callable[[], Former | None] = lambda: None,
     ) -> None:
-        """`empty` is looked into while nothing is recorded; `former` finds the ledger of a directory that was moved
+        """`empty` is looked into while nothing is recorded; `former` finds the ledger of a directory that moved
         here."""
         self._open, self._exists, self._empty, self.former = open_ledger, exists, empty, former
         self.opened: Ledger | None = None

@@ -26,8 +26,8 @@ class Host(Protocol):
         """The values of these variables of the environment, as far as they are set."""
 
     def programs(self, names: Iterable[str], *, own: bool = False) -> dict[str, str]:
-        """Where these programs are, if installed, whatever PATH says; with `own`, whatever any variable says. Raises
-        Refused as above."""
+        """Where these programs are, whatever PATH says; with `own`, whatever any variable says. Raises Refused as
+        above."""
 
     def look_at(self, directory: str) -> tuple[str, bool]:
         """Where a directory really is, and whether others can write there."""
@@ -120,8 +120,7 @@ class Secrets(Protocol):
     """The secrets that are known here, so that they can be kept out of everything written or shown."""
 
     def known(self, patterns: Sequence[str], files: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
-        """Name → value for the variables that match a pattern and for what is in the files; and the unreadable
-        files."""
+        """Name → value for the variables that match a pattern and for what is in the files; and the unread files."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):

@@ -101,8 +101,7 @@ class Shell(Sealable, Protocol):
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:
-        """The last bytes, at most so many, that the command under way with this mark has written, and how many it
-        has written in all."""
+        """The last bytes, at most so many, that the command with this mark has written so far, and how many in all."""
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         """Kill every process whose mark begins so, with all that it started; how many. `again` looks a second time:

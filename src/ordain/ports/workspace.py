@@ -150,8 +150,8 @@ class StepLogs(Protocol):
         """Have these lines stand in a run's log from this place on, and nothing after them; whether that went well."""
 
     def read(self, run_id: str, start: int) -> tuple[bytes, int]:
-        """What stands in it from a place on, as much as is read at once, and the place after that; a negative one
-        counts from the end."""
+        """What stands in it from a place on, as much as is read at once, and the place after. A negative place: from
+        the end."""
 
 
 # --- What a planner is shown ------------------------------------------------------------------------------------------

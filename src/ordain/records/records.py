@@ -337,8 +337,7 @@ class Records:
     # --- Writing ---------------------------------------------------------------------------------------------------
 
     async def decide(self, stream: str, decision: Callable[[PlanState], LineageEvent], at: Instant) -> PlanState:
-        """Record what `decision` makes of a lineage; asked again when something was recorded in between. Returns the
-        state after it."""
+        """Record what `decision` makes of a lineage, asked again after a conflict. Returns the state after it."""
 
         async def decided() -> PlanState:
             state = self.lineage(stream)

@@ -354,8 +354,7 @@ class Surroundings(Equipment):
     # --- Signing ---------------------------------------------------------------------------------------------------
 
     async def sign(self, credential: Credential, statement: bytes, by: Principal) -> Signature:
-        """A person's signature over these bytes. A wrong passphrase is recorded; after too many, none is tried for a
-        while."""
+        """A person's signature over these bytes. A wrong passphrase is recorded; after too many, none is tried."""
         if self.snapshot.workspace.locked(self.now()):
             detail = f"{WRONG_PASSPHRASES_MAX} wrong passphrases were given within a minute."
             raise refuse("E_APPROVAL_RATE", detail, "Wait a minute, and look who tried.", command="ordain log")

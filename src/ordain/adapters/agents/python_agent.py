@@ -52,8 +52,7 @@ def _report(line: str) -> None:
 
 
 class _StepTools:
-    """The tools of the step over MCP: the few messages that takes. The first call starts the server; one call at a
-    time."""
+    """The tools of the step over MCP: the few messages that takes. The first call starts the server."""
 
     def __init__(self, server: dict[str, Any] | None) -> None:
         import threading

@@ -1,5 +1,4 @@
-"""What a Python function that performs tasks is given. The fresh process of each attempt loads it, so it imports next
-to nothing."""
+"""What a Python function that performs tasks is given. Each attempt loads it, so it imports next to nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +8,7 @@ from typing import Any
 
 
 class Cannot(Exception):
-    """What an agent raises to say that the contract of its step cannot be satisfied by doing the task honestly. A
-    person then decides."""
+    """What an agent raises when the contract of its step cannot be satisfied honestly. A person then decides."""
 
 
 class Work:

@@ -69,8 +69,8 @@ def backup(path: Path, target: Path, *, outputs: bool = True) -> chain.Tip:
 
 
 def export(ledger: Ledger) -> Iterator[bytes]:
-    """The events as lines of JSON in order of arrival, after a header that says what they add up to; never the key or
-    what is kept beside the chain."""
+    """The events as lines of JSON in order, after a header that says what they add up to; they can be shown to
+    others."""
     size, head = ledger.checkpoint()
     yield _encoder.encode(_Header(format=EXPORT_FORMAT, size=size, head=head.hex())) + b"\n"
     for position, stream, seq, body, after in ledger.everything():

@@ -80,8 +80,7 @@ def glance(path: Path) -> Glance | None:
 
 
 def approved_plans(path: Path, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
-    """The newest plans that a person has approved and that did not end, and whether each is being carried out; None as
-    above."""
+    """The newest plans that a person has approved and that did not end, and whether each runs; None as above."""
     return _looking(path, lambda connection: _approved(connection, now))
 
 

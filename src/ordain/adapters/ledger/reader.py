@@ -78,8 +78,7 @@ def _verified(stream: str, found: list[chain.Row], after: int, end: chain.Tip) -
 
 
 def entries(stored: Iterable[tuple[int, int, int, bytes, bytes]]) -> Iterator[chain.Entry]:
-    """Stored events (`EVENTS`) with their stream's name, as its first event tells it: the table of streams is not
-    believed."""
+    """Stored events (`EVENTS`) with their stream's name, as its first event tells it: the table is not believed."""
     names: dict[int, str] = {}
     for position, stream, seq, body, head in stored:
         if stream not in names:

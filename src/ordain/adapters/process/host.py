@@ -83,8 +83,7 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
 
 
 def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str] = os.environ) -> str | None:
-    """The absolute path of a program, if it is installed. Raises Refused where the user's own settings name a wrong
-    one."""
+    """The absolute path of a program, if installed. Raises Refused where the user's own settings name a wrong one."""
     settings = user_settings(env, workspace)
     if (given := settings.programs.get(name)) is None:
         return system_program(name)

@@ -53,8 +53,7 @@ def _mentions(text: str, workspace: Path) -> bool:
 
 
 def environment(names: Sequence[str], workspace: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """These variables of ours, or of those given; of those that could change what a program does, none names the
-    workspace."""
+    """These variables of ours, or of those given; none that could lead a program into the workspace names it."""
     given = os.environ if given is None else given
     found = {name: given[name] for name in names if name in given}
     found["PATH"] = _safe_path(found.get("PATH", ""), workspace)

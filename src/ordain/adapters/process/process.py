@@ -106,8 +106,7 @@ def mark_of(pid: int) -> str | None:
 
 
 def _environment(pid: int) -> bytes:
-    """The environment of a process. One that is becoming another program shows none for an instant, so it is looked at
-    again."""
+    """The environment of a process. One that is just becoming another program is looked at again."""
     for _ in range(BECOMING_LOOKS):
         found = _content(f"/proc/{pid}/environ")
         if found or found is None or not _has_program(pid):

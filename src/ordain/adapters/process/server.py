@@ -1,5 +1,4 @@
-"""A server of tools that is a process of ours: what it may see, the lines it writes, and its end, with all that it
-started."""
+"""A server of tools that is a process of ours: what it sees, the lines it writes, its end with all it started."""
 
 from __future__ import annotations
 

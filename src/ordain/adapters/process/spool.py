@@ -131,8 +131,7 @@ class UsageFile:
                 Path(path).unlink()
 
     def read(self) -> bytes:
-        """What was written to it, up to the bound. What cannot be read was not reported: that the command has ended
-        counts."""
+        """What was written to it, up to the bound. What cannot be read was not reported."""
         with contextlib.suppress(OSError):
             return os.pread(self._descriptor, USAGE_BYTES_MAX, 0)
         return b""

@@ -163,8 +163,7 @@ def started_in(
 
 @contextlib.contextmanager
 def _collected(status: int) -> Iterator[None]:
-    """Collect the first process of a sandbox, an orphan without a mark when it has ended; bubblewrap has told its
-    number."""
+    """Collect the first process of a sandbox, an orphan without a mark; bubblewrap has told its number."""
     try:
         yield
     finally:

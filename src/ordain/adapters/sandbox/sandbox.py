@@ -285,8 +285,7 @@ class SandboxedShell:
             yield from ("--ro-bind", path, path)
 
     def _ours_kept(self, written: Sequence[Path]) -> Iterator[str]:
-        """The words that keep what we ourselves are, where it lies in what may be written: we go on outside, and load
-        more of it."""
+        """The words that keep what we ourselves are, where it may be written: we go on outside, and load more of it."""
         for ours in self._ours:
             for place in written:
                 inner = ours.relative_to(place).parts if ours.is_relative_to(place) else ()

@@ -73,8 +73,7 @@ class _KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def create(directory: Path, name: str, passphrase: str, cost: int = COST) -> PublicKey:
-    """Make a key for `name`; raises Refused when there is one. `cost` is scrypt's n; only tests have reason to lower
-    it."""
+    """Make a key for `name`; raises Refused when there is one. `cost` is scrypt's n, which only tests lower."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     _check_name(name)

@@ -50,8 +50,7 @@ def entry_identity(parent: int, name: str) -> str | None:
 
 
 def rename_new(source: int, name: str, target: int, new_name: str) -> None:
-    """Give an entry another name in one step; raises FileExistsError where one is there, ENOSYS where nobody can
-    tell."""
+    """Give an entry another name in one step; raises FileExistsError, and ENOSYS where the system cannot tell."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)

@@ -102,8 +102,7 @@ class McpTools:
     async def call(
         self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret, given: Given = None
     ) -> ToolResult:
-        """When cancelled the session ends, and so does a server that is our process. Raises Lost where the server is
-        gone."""
+        """When cancelled, the session ends, with a server that is our process. Raises Lost where the server is gone."""
         assert tool.source is not None
         work = self._over_there(self._call(tool, tool.source, dict(args), key, secret, given))
         try:

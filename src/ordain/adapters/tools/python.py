@@ -393,8 +393,7 @@ def place_of(spec: ModuleSpec, workspace: Path) -> str | None:
 
 
 def load(name: str, files: Mapping[str, str], workspace: Path | None, *, keep: bool = False) -> Any:
-    """What `module:name` names; with `keep`, nothing is loaded from the workspace by anybody in this process from
-    then on."""
+    """What `module:name` names; with `keep`, nothing in this process is loaded from the workspace from then on."""
     from pkgutil import resolve_name  # few workspaces have such tools
 
     if workspace is None:

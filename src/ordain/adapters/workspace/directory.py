@@ -79,8 +79,7 @@ class DirectoryWorkspace:
         return real, found.st_dev, found.st_ino
 
     def configuration(self) -> bytes | None:
-        """Asked before each step. Read again where it changed, or is so young that a second write could leave no
-        trace."""
+        """Asked before each step. Read again where it changed, or is so young that a change could leave no trace."""
         try:
             stamp = _stamp(self._configured)
         except FileNotFoundError:

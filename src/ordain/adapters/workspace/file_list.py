@@ -81,8 +81,7 @@ def _repository_of(workspace: Path) -> _Repository | None:
 
 
 def diff_files(workspace: Path, is_readable: Callable[[str], bool], files_most: int, bytes_most: int) -> str:
-    """How the changed files differ from the commit that is checked out, as unified diffs, as far as they are
-    readable."""
+    """How the changed, readable files differ from the commit that is checked out, as unified diffs."""
     if (repository := _repository_of(workspace)) is None:
         return ""
     with contextlib.suppress(OSError, ValueError, Refused, openat.IrregularError), _git(workspace, repository) as ask:

@@ -30,8 +30,7 @@ def find_workspace(start: Path) -> Path:
 
 
 def _holds_ours(directory: Path) -> bool:
-    """Whether there is an .ordain that makes this a workspace; one with nothing in it but step logs was left by a
-    run."""
+    """Whether there is an .ordain that makes this a workspace; one with only step logs was left by a run."""
     try:
         return [path.name for path in (directory / ".ordain").iterdir()] != ["runs"]
     except FileNotFoundError:
