@@ -204,8 +204,7 @@ def _place_of(step: str, document: Document) -> Place:
 
 
 def _asks_settings(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
-    """Whether lint needs the settings to judge a plan: it names agents, tools that are not built in, or results of
-    steps that the settings may let be skipped."""
+    """Whether lint needs the settings: for agents, tools that are not built in, or steps that may be skipped."""
     return plan.agent is not None or any(
         isinstance(step.action, Task)
         or handler_of(step.action) is not None

@@ -183,9 +183,13 @@ class RunView:
         """The newest run of a plan; without a name, of the one plan whose run ended or waits."""
         if ref is None:
             return self._records.only_open_run("rerun") if self._records.open_runs() else self.ended_run()
+        return self._newest_run(ref, "ordain status")
+
+    def _newest_run(self, ref: str, command: str = "") -> RunId:
         _, state = self._records.current(ref)
         if not state.runs:
-            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command="ordain status")
+            command = command or f"ordain commit {short_id(state.plan_id)}"
+            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command=command)
         return next(reversed(state.runs))
 
     def find_run(self, ref: str | None) -> RunId:
@@ -264,6 +268,5 @@ def _why_no_output(record: StepRecord) -> str:
 
 
 def sealed_of(state: RunState, given: Permission | None) -> SealedEnvironment | None:
-    """What a run gets of the environment: what the approval that permitted it sealed, or else its preparation. None for
-    one that an older version began."""
+    """What a run gets of the environment, by its approval or preparation; None for one of an older version."""
     return given.approval.base.environment if given is not None else state.environment

@@ -154,14 +154,6 @@ class RunVerbs(RunView):
                 raise Refused([_then(problem, identity, words) for problem in refused.problems]) from refused
         return await self._gone_on(report, observers, waiting)
 
-    def _newest_run(self, ref: str) -> RunId:
-        _, state = self._records.current(ref)
-        run_id = next(reversed(state.runs), None)
-        if run_id is None:
-            command = f"ordain commit {short_id(state.plan_id)}"
-            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command=command)
-        return run_id
-
     async def _commit(
         self,
         ref: str,

@@ -52,8 +52,7 @@ def going_on(here: Surroundings, state: PlanState, plan: Plan) -> GoingOn | None
 
 
 def refuse_unready(here: Surroundings, former: RunState) -> None:
-    """Raise Refused where a run cannot be replaced now: somebody is at work on it, or of something that it began
-    nobody knows whether it happened. Nothing may happen twice."""
+    """Raise Refused where somebody is at work on a run, or nobody knows whether something of it happened."""
     run_id = former.run_id
     if former.finished:
         return

@@ -43,8 +43,7 @@ def in_force(trusted: str | None, file: bytes | None, host: RulesHost) -> Settin
 
 
 def trusted_settings(trusted: str | None, file: bytes | None) -> SettingsInForce:
-    """The settings in force where this text was trusted last, or none, and the file says this; raises Refused where
-    this version cannot read what was trusted."""
+    """The settings in force by what was trusted last and the file; raises Refused where that cannot be read."""
     if trusted is None:
         settings, differs = Settings(), file is not None and read_settings(file) != (DEFAULTS, ())
     else:

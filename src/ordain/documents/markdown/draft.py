@@ -33,8 +33,7 @@ _SCOPED = re.compile(
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A step before it is read: its place, title and id, and either its fields or the action of its list item. A
-    fallback step has the number 0, for no other step comes before it."""
+    """A step before it is read; a fallback step has the number 0, for no other step comes before it."""
 
     number: int
     line: int

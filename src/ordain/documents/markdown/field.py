@@ -12,9 +12,9 @@ import msgspec
 from ordain.core.plan.model import ForEach
 from ordain.core.plan.name import name_fault, scope_faults
 from ordain.core.plan.words import read_duration
-from ordain.core.text.limit import DAY_MS, string_fault
+from ordain.core.text.limit import DAY_MS, DEPTH_MAX, string_fault
 from ordain.core.text.problem import Problem, closest
-from ordain.documents.document import ProblemList
+from ordain.documents.document import ProblemList, ReadValue
 from ordain.documents.markdown.front_matter import fenced_value, shaped
 from ordain.documents.markdown.scan import Block, Fence, Text, trimmed
 from ordain.documents.shape import shape
@@ -311,6 +311,15 @@ def words_or_fence(into: Any, read_words: Callable[[str], Any]) -> Read:
         return value
 
     return read
+
+
+def only_value(field: Field, hint: str, problems: ProblemList, depth_max: int = DEPTH_MAX) -> ReadValue | None:
+    """What the fence below the name of a field holds that can be written in no other way."""
+    fence = only_fence(field, problems)
+    if fence is None:
+        wants_fence(field, hint, problems)
+        return None
+    return fenced_value(field.name, fence, problems, depth_max=depth_max)
 
 
 def wants_fence(field: Field, hint: str, problems: ProblemList) -> None:

@@ -20,8 +20,7 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
-    """A fenced block from its opening line to its closing one; `info` is what follows the opening marks, and `indent`
-    stands before them and was taken from the lines inside."""
+    """A fenced block; `info` follows the opening marks, `indent` was taken from the lines inside as well."""
 
     line: int
     end: int

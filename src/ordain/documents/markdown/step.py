@@ -17,8 +17,7 @@ from ordain.core.text.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.include import Beside
 from ordain.documents.markdown.draft import Draft
-from ordain.documents.markdown.field import LIST_ITEM, Field, belongs_to_no_field, only_fence, wants_fence
-from ordain.documents.markdown.front_matter import fenced_value
+from ordain.documents.markdown.field import LIST_ITEM, Field, belongs_to_no_field, only_value
 from ordain.documents.markdown.scan import Block, Fence, Text, blank, trimmed
 from ordain.documents.markdown.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
 from ordain.documents.markdown.table import STEP_TABLE
@@ -193,12 +192,8 @@ def _verify(field: Field, problems: ProblemList) -> Verification | None:
     """A fence with a verification, or with nothing but its strategy; or the word `none`."""
     if field.inline == "none" and not trimmed(field.body):
         return Verification(strategy=NoCheck())
-    fence = only_fence(field, problems)
-    if fence is None:
-        hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command goes into `contract`."
-        wants_fence(field, hint, problems)
-        return None
-    read = fenced_value("verify", fence, problems)
+    hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command goes into `contract`."
+    read = only_value(field, hint, problems)
     if read is None:
         return None
     if isinstance(read.value, dict) and "type" in read.value:

@@ -19,6 +19,7 @@ from ordain.documents.markdown.field import (
     list_value,
     one_line,
     only_fence,
+    only_value,
     prose,
     text_line,
     tools_value,
@@ -81,11 +82,7 @@ def _include(step: str, field: Field, beside: Beside, problems: ProblemList) -> 
 
 
 def _action(step: str, field: Field, beside: Beside, problems: ProblemList) -> Action | None:
-    fence = only_fence(field, problems)
-    if fence is None:
-        wants_fence(field, "Use a ```yaml fence with `type: …` in it.", problems)
-        return None
-    read = fenced_value("action", fence, problems, depth_max=TREE_DEPTH_MAX)
+    read = only_value(field, "Use a ```yaml fence with `type: …` in it.", problems, TREE_DEPTH_MAX)
     if read is None:
         return None
     return action_of_tree(read.value, locate=read.locate, problems=problems, step=step, beside=beside)

@@ -51,8 +51,7 @@ _TITLE_SHOWN = 60
 
 
 def write_markdown(source: Document | Plan, *, lists: bool = True) -> str:
-    """The Markdown document of a plan, with what a document holds beside it. A plan of nothing but commands, one after
-    the other, is written as a list, unless `lists` says otherwise."""
+    """The Markdown document of a plan, with what is beside it; as a list if that says all and `lists` is true."""
     document = Document(plan=source) if isinstance(source, Plan) else source
     if document.plan is None:
         raise ValueError("a document that could not be read is never written")
