@@ -55,8 +55,8 @@ from ordain.engine.begin import Beginnings
 from ordain.engine.context import RunContext
 from ordain.engine.journal import Report
 from ordain.engine.perform.effects import gathered
+from ordain.engine.perform.table import Waits
 from ordain.engine.shield import Shield
-from ordain.engine.wait import Waits
 from ordain.ports.ledger import Observer
 
 
