@@ -21,8 +21,7 @@ from ordain.core.policy.tier import tier_of
 from ordain.core.report.report import by_word
 from ordain.core.report.succession import WEAKER, KeptStep, Successor
 from ordain.core.run.event import RunCancelled, RunEnded, RunOpened, Unasked
-from ordain.core.run.handover import is_at_rest
-from ordain.core.run.inheritance import FormerStep, Inheritance, inherited
+from ordain.core.run.inheritance import FormerStep, Inheritance, inherited, is_at_rest
 from ordain.core.run.run_state import AT_WORK, RunState
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import refuse

@@ -20,7 +20,7 @@ from ordain.core.run.event import (
     RunPaused,
 )
 from ordain.core.run.group import Group, Member, fallback_members, item_members, nested_members, within
-from ordain.core.run.handover import refuse_replacing, run_again, take_over, unfolded
+from ordain.core.run.inheritance import refuse_replacing, run_again, take_over, unfolded
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import SETTLED, IllegalTransition, RunState, StepRecord
 from ordain.core.run.spending import RUN, owner_of
