@@ -18,8 +18,7 @@ from ordain.core.policy.assignment import inventory_lines
 from ordain.core.report.report import PlanLine, PlanStanding, Prepared, RunReport
 from ordain.core.text.problem import Place, Problem, Refused, refuse
 from ordain.interfaces.mcp.follow import OPEN, begin, follow, how_it_stands, run_task, time_to_wait, wait_for_person
-from ordain.interfaces.mcp.generate import GenerateCall, GeneratedAnswer, generate
-from ordain.interfaces.mcp.proposal import Proposal, document_of
+from ordain.interfaces.mcp.proposal import GenerateCall, GeneratedAnswer, Proposal, document_of, generate
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
     Inventory,
