@@ -34,25 +34,11 @@ from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.value import PlanId, RunId
 from ordain.core.report.progress import Told
 from ordain.core.report.report import RunReport
+from ordain.core.run import step_event
 from ordain.core.run.attempt import CANNOT, DONE
 from ordain.core.run.event import AnswerSent, BudgetReached, Recorded
 from ordain.core.run.prompt import AGENT_CANNOT, bounded, cannot_words
 from ordain.core.run.run_state import RunState
-from ordain.core.run.step_event import (
-    AttemptEnded,
-    AttemptWaiting,
-    ContractBroken,
-    ContractHeld,
-    ContractInconclusive,
-    DecisionGiven,
-    DoubtChecked,
-    DoubtFound,
-    DoubtReferred,
-    FallbackEnded,
-    Outcome,
-    PreconditionBroken,
-    StepApprovalAsked,
-)
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
@@ -192,7 +178,7 @@ class Answers:
         await retried(sent)
         await self._taken_up(state, event)
 
-    async def _taken_up(self, state: RunState, event: DecisionGiven) -> None:
+    async def _taken_up(self, state: RunState, event: step_event.DecisionGiven) -> None:
         """Wait a while for whoever is at work to record the decision; raises Refused where another one was quicker."""
         import asyncio  # only here is anybody waited for
 
@@ -212,7 +198,7 @@ class Answers:
 
     async def _decision(
         self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
-    ) -> tuple[RunState, DecisionGiven, tuple[bytes, ...]]:
+    ) -> tuple[RunState, step_event.DecisionGiven, tuple[bytes, ...]]:
         """A run as it stands, the decision about what it asks, and the exact answer where that is to be kept."""
         here = self._here
         run_id = here.records.find_run(item.partition("/")[0])
@@ -248,17 +234,19 @@ class Answers:
 
     def _outcome(
         self, question: Question, given: Given, by: Principal, exact: bytes | None, *, is_text: bool
-    ) -> Outcome | None:
+    ) -> step_event.Outcome | None:
         """An answer as it may stand in an event, where it has an outcome."""
         now, sink = self._here.now(), self._here.sink()
         duration_ms = max(now - (question.since or now), 0)
         if question.kind == "task" and given.word == CANNOT:
             detail = bounded(sink.text(cannot_words(by.name, given.said)))
-            return Outcome(duration_ms=duration_ms, error=AGENT_CANNOT, detail=detail)
+            return step_event.Outcome(duration_ms=duration_ms, error=AGENT_CANNOT, detail=detail)
         if exact is None:
-            return Outcome(duration_ms=duration_ms) if (question.kind, given.word) == ("task", DONE) else None
+            return (
+                step_event.Outcome(duration_ms=duration_ms) if (question.kind, given.word) == ("task", DONE) else None
+            )
         observed = sink.output(exact)
-        return Outcome(
+        return step_event.Outcome(
             duration_ms=duration_ms,
             output_tail=observed.tail,
             output_bytes=observed.size,
@@ -314,19 +302,19 @@ def _asked(item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:
 # before it. An executor that was killed between asking and telling has told nobody.
 
 _ARISES = (
-    AttemptEnded,
-    AttemptWaiting,
+    step_event.AttemptEnded,
+    step_event.AttemptWaiting,
     BudgetReached,
-    ContractBroken,
-    ContractHeld,
-    ContractInconclusive,
-    DecisionGiven,
-    DoubtChecked,
-    DoubtFound,
-    DoubtReferred,
-    FallbackEnded,
-    PreconditionBroken,
-    StepApprovalAsked,
+    step_event.ContractBroken,
+    step_event.ContractHeld,
+    step_event.ContractInconclusive,
+    step_event.DecisionGiven,
+    step_event.DoubtChecked,
+    step_event.DoubtFound,
+    step_event.DoubtReferred,
+    step_event.FallbackEnded,
+    step_event.PreconditionBroken,
+    step_event.StepApprovalAsked,
 )
 """The events with which a question can arise; one about a budget when the last of what it pays for has ended."""
 

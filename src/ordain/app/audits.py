@@ -28,18 +28,8 @@ from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings
 from ordain.core.report.statistics import Statistics
 from ordain.core.report.tally import PlanTally, RunTally, Tally
+from ordain.core.run import event as events
 from ordain.core.run.attempt import is_whole, seals_in
-from ordain.core.run.event import (
-    ApprovalRevoked,
-    ConfigTrusted,
-    LineageEvent,
-    PlanPrepared,
-    RunCancelled,
-    RunEvent,
-    RunOpened,
-    RunStarted,
-    ids_named,
-)
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import GroupKind, StepUnfolded
 from ordain.core.text.problem import Refused, refuse
@@ -147,13 +137,13 @@ async def _end_what_is_open(ledger: Ledger, by: Principal, at: Instant) -> tuple
     for plan in ledger.plans():
         if plan.state.open_run is not None:
             state, _, head = records.run(plan.state.open_run)
-            event = RunCancelled(by=by, reason=_RESTORED)
+            event = events.RunCancelled(by=by, reason=_RESTORED)
             await ledger.append(at, *records.cancelling(state, head, event, at))
             ended.append(str(state.run_id))
         for name in records.lineage(plan.stream).permissions:
 
-            def revoked(state: PlanState, name: str = name) -> ApprovalRevoked:
-                return ApprovalRevoked(approval_id=name, by=by, reason=_RESTORED)
+            def revoked(state: PlanState, name: str = name) -> events.ApprovalRevoked:
+                return events.ApprovalRevoked(approval_id=name, by=by, reason=_RESTORED)
 
             await records.decide(plan.stream, revoked, at)
             ended.append(name)
@@ -167,7 +157,7 @@ class _RulesHere(Rules):
         self._here = here
 
     def unasked(
-        self, plan: Plan, trusted: ConfigTrusted | None, tools: Mapping[str, ToolDefinition] | None
+        self, plan: Plan, trusted: events.ConfigTrusted | None, tools: Mapping[str, ToolDefinition] | None
     ) -> bool | None:
         if tools is not None:
             return not rule(plan, tools, _settings(trusted)).requires_approval
@@ -175,14 +165,14 @@ class _RulesHere(Rules):
         # What commands do depends on no definition; today's of a tool says nothing about an older run.
         return None if not unasked and next(called(plan), None) is not None else unasked
 
-    def signatures(self, trusted: ConfigTrusted | None) -> bool:
+    def signatures(self, trusted: events.ConfigTrusted | None) -> bool:
         return _settings(trusted).require_signature
 
-    def approvers(self, trusted: ConfigTrusted | None) -> tuple[str, ...]:
+    def approvers(self, trusted: events.ConfigTrusted | None) -> tuple[str, ...]:
         return _settings(trusted).approvers
 
 
-def _settings(trusted: ConfigTrusted | None) -> Settings:
+def _settings(trusted: events.ConfigTrusted | None) -> Settings:
     return read_settings(trusted.text.encode())[0] if trusted is not None else Settings()
 
 
@@ -256,7 +246,7 @@ def _differences(ledger: Ledger) -> Iterator[tuple[str, str]]:
         tip = chain.checkpoint((head,), tip)
         if stream.startswith("lineage/") or seq == 1:
             recorded = chain.decode(body, head)
-            for name in ids_named(recorded.event):
+            for name in events.ids_named(recorded.event):
                 names.setdefault(name, stream)
             if stream.startswith("lineage/"):
                 plans[stream] = summarise(plans.get(stream), recorded)
@@ -303,18 +293,18 @@ def _lineage(
 ) -> None:
     """Count one lineage and its runs, or `only` one of them."""
     plan = PlanTally()
-    prepared: dict[PlanId, PlanPrepared] = {}
+    prepared: dict[PlanId, events.PlanPrepared] = {}
     started: list[RunId] = []
     for recorded in ledger.read(stream):
         event = recorded.event
-        assert isinstance(event, LineageEvent)
+        assert isinstance(event, events.LineageEvent)
         try:
             plan.fold(event, recorded.at)
         except IllegalTransition as error:
             raise impossible(recorded, error) from error
-        if isinstance(event, PlanPrepared):
+        if isinstance(event, events.PlanPrepared):
             prepared[event.plan_id] = event
-        elif isinstance(event, RunStarted) and only in (None, event.run_id) and recorded.at >= (since or 0):
+        elif isinstance(event, events.RunStarted) and only in (None, event.run_id) and recorded.at >= (since or 0):
             started.append(event.run_id)
     if plan.state.opened_at >= (since or 0):
         plan.close(tally, now)
@@ -327,9 +317,9 @@ def _lineage(
         run: RunTally | None = None
         for recorded in ledger.read(f"run/{run_id}"):
             event = recorded.event
-            assert isinstance(event, RunEvent)
+            assert isinstance(event, events.RunEvent)
             if run is None:
-                if not isinstance(event, RunOpened) or event.plan_id not in prepared:
+                if not isinstance(event, events.RunOpened) or event.plan_id not in prepared:
                     break
                 run = RunTally(tally, plan_of(event.plan_id), plan.name)
             try:

@@ -21,18 +21,7 @@ from ordain.engine.call import Calls
 from ordain.engine.context import RunContext
 from ordain.engine.dialogue import Dialogue, DialogueEnd, DialogueLimits, Performed, converse, without_raw
 from ordain.engine.perform.effects import make_outcome, not_begun
-from ordain.ports.model import (
-    Message,
-    ModelFailed,
-    ModelNews,
-    Models,
-    ModelUsage,
-    RequestFailed,
-    TextCame,
-    ToolSpec,
-    ToolUse,
-    UserText,
-)
+from ordain.ports import model
 from ordain.records.sink import in_parts
 
 SHOWN_MAX = 8000
@@ -47,9 +36,9 @@ class SpokenTask:
     def __init__(self, run: RunContext, step: Step, agent: Agent, item: WorkItem, calls: Calls) -> None:
         self._run, self._step, self._item, self._calls = run, step, item, calls
         self._access: ModelAccess = access_of(agent, item.model)
-        self._said: list[Message] = []
-        self._failures: list[RequestFailed] = []
-        self._used = ModelUsage()
+        self._said: list[model.Message] = []
+        self._failures: list[model.RequestFailed] = []
+        self._used = model.ModelUsage()
         self._live = bytearray()
 
     async def outcome(self) -> Outcome:
@@ -67,7 +56,7 @@ class SpokenTask:
         finally:
             run.spoken.pop(self._step.id, None)
 
-    async def _outcome(self, models: Models, key: str) -> Outcome:
+    async def _outcome(self, models: model.Models, key: str) -> Outcome:
         run = self._run
         clock, started = run.ports.clock, run.ports.clock.now()
         tokens, timeout_ms = tokens_left(run.state, self._step.id, started), self._item.timeout_ms
@@ -78,19 +67,19 @@ class SpokenTask:
             error, detail = _ending(dialogue, tokens)
         except TimeoutError:
             error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
-        except ModelFailed as failed:
+        except model.ModelFailed as failed:
             error, detail = failed.code, failed.detail
         cannot = why_cannot(text.encode("utf-8", "replace"))
         if cannot is not None:
             error, detail = AGENT_CANNOT, cannot_words(f"`{self._item.agent}`", cannot)
         return self._seen(clock.now() - started, text, error, detail)
 
-    async def _talk(self, models: Models, key: str, tokens: int | None) -> Dialogue:
-        self._said.append(UserText(text=self._item.prompt))
+    async def _talk(self, models: model.Models, key: str, tokens: int | None) -> Dialogue:
+        self._said.append(model.UserText(text=self._item.prompt))
         offers = self._calls.listed()
-        tools = [ToolSpec(name=one.name, description=one.description, schema=one.schema) for one in offers]
+        tools = [model.ToolSpec(name=one.name, description=one.description, schema=one.schema) for one in offers]
 
-        def used(usage: ModelUsage) -> None:
+        def used(usage: model.ModelUsage) -> None:
             self._used = self._used.plus(usage)
 
         async with models.client(self._access, key) as client:
@@ -106,15 +95,15 @@ class SpokenTask:
                 heard=self._said.append,
             )
 
-    async def _perform(self, use: ToolUse) -> Performed:
+    async def _perform(self, use: model.ToolUse) -> Performed:
         calls = self._calls
         self._show(f"\n→ {use.name}\n")
         answer = await calls.serve(use.name, dict(use.arguments))
         text = "\n\n".join(answer_texts(answer))
         return Performed(text=text, is_error=answer.problem is not None, ends=bool(calls.cannot or calls.lost))
 
-    def _tell(self, news: ModelNews) -> None:
-        if isinstance(news, TextCame):
+    def _tell(self, news: model.ModelNews) -> None:
+        if isinstance(news, model.TextCame):
             self._show(news.text)
             return
         self._failures.append(news)

@@ -17,24 +17,7 @@ from ordain.core.approval.approval import Approval, Channel, Principal
 from ordain.core.approval.signature import Signature
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
-from ordain.core.run.event import (
-    AnswerSent,
-    ApprovalExpired,
-    ApprovalGiven,
-    ApprovalRevoked,
-    LineageEvent,
-    PlanArchived,
-    PlanCancelled,
-    PlanExpired,
-    PlanOrigin,
-    PlanPrepared,
-    PlanRejected,
-    ReplanBegun,
-    ReplanEnded,
-    RunEnded,
-    RunStarted,
-    StopAsked,
-)
+from ordain.core.run import event as events
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import DecisionGiven
 
@@ -183,7 +166,7 @@ class PlanState(msgspec.Struct):
     document: str | None = None
     document_sha256: str | None = None
     proposer: Principal | None = None
-    origin: PlanOrigin | None = None
+    origin: events.PlanOrigin | None = None
     """How the newest revision came to be, where a planner wrote it."""
     prepared_by: dict[PlanId, tuple[str, ...]] = {}
     """The names of all who ever prepared each plan: preparing it again in another name does not change who did."""
@@ -210,7 +193,7 @@ class PlanState(msgspec.Struct):
     """Run and how it ended; None while it is open."""
     environment: SealedEnvironment | None = None
     """What the newest preparation sealed, for a run that needs no approval."""
-    stop_asked: StopAsked | None = None
+    stop_asked: events.StopAsked | None = None
     """What whoever carries out the open run was asked last."""
     stop_asked_at: Instant = Instant(0)
     answers_sent: dict[StepId, DecisionGiven] = {}
@@ -262,7 +245,7 @@ class _Titled(msgspec.Struct):
     title: str = ""
 
 
-def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanState:
+def apply_lineage(state: PlanState, event: events.LineageEvent, at: Instant) -> PlanState:
     """Fold one event of a lineage into its state and return it; raises IllegalTransition for what cannot happen."""
     state.size += 1
     # Time that was recorded has passed, whatever a clock says later.
@@ -270,45 +253,45 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
         if at >= one.approval.expires_at:
             _end(state, approval_id, "expired")
     match event:
-        case PlanPrepared():
+        case events.PlanPrepared():
             _prepared(state, event, at)
-        case ReplanBegun() | ReplanEnded():
+        case events.ReplanBegun() | events.ReplanEnded():
             _replanned(state, event)
-        case PlanRejected():
+        case events.PlanRejected():
             said = Rejection(
                 plan_id=event.plan_id, by=event.by, at=at, feedback=event.feedback, comments=event.comments
             )
             state.rejections += (said,)
             state.last_rejection = said
             _decline(state, "rejected too often" if event.needs_review else "rejected")
-        case PlanCancelled():
+        case events.PlanCancelled():
             _decline(state, "cancelled")
-        case PlanExpired():
+        case events.PlanExpired():
             _move(state, "expired")
             _stand_as_before(state)
-        case PlanArchived():
+        case events.PlanArchived():
             _end_all(state, "revoked")
             _move(state, "archived")
-        case ApprovalGiven():
+        case events.ApprovalGiven():
             _approved(state, event, at)
-        case ApprovalRevoked(approval_id=approval_id):
+        case events.ApprovalRevoked(approval_id=approval_id):
             _end(state, approval_id, "revoked")
-        case ApprovalExpired(approval_id=approval_id):
+        case events.ApprovalExpired(approval_id=approval_id):
             _end(state, approval_id, "expired")
-        case RunStarted():
+        case events.RunStarted():
             _started(state, event)
-        case StopAsked():
+        case events.StopAsked():
             if event.run_id != state.open_run or event.to not in ("paused", "cancelled", "failed"):
                 raise IllegalTransition(f"{event.run_id} cannot be asked to be {event.to}")
             if not overtaken(event, state.stop_asked):
                 state.stop_asked, state.stop_asked_at = event, at
             _move(state, "asked to stop", open_run=True)
-        case AnswerSent():
+        case events.AnswerSent():
             if event.run_id != state.open_run:
                 raise IllegalTransition(f"{event.run_id} is answered, and is not open")
             state.answers_sent[event.decision.step] = event.decision
             _move(state, "answer sent", open_run=True)
-        case RunEnded():
+        case events.RunEnded():
             _ended(state, event)
         case _:
             assert_never(event)
@@ -316,13 +299,13 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
     return state
 
 
-def overtaken(asked: StopAsked, before: StopAsked | None) -> bool:
+def overtaken(asked: events.StopAsked, before: events.StopAsked | None) -> bool:
     """Whether what is asked of a run's executor comes too late: nobody can pause what somebody had ended."""
     return asked.to == "paused" and before is not None and before.to != "paused"
 
 
-def _replanned(state: PlanState, event: ReplanBegun | ReplanEnded) -> None:
-    if isinstance(event, ReplanBegun):
+def _replanned(state: PlanState, event: events.ReplanBegun | events.ReplanEnded) -> None:
+    if isinstance(event, events.ReplanBegun):
         if event.replan in state.replans or event.run_id not in state.runs:
             raise IllegalTransition(f"{event.replan} is begun twice, or about no run of this plan")
         causes = (f"{event.step}: {event.cause}",)
@@ -334,7 +317,7 @@ def _replanned(state: PlanState, event: ReplanBegun | ReplanEnded) -> None:
     state.replans[event.replan] = replace(begun, open=False, remainder=event.remainder, error=event.error)
 
 
-def _approved(state: PlanState, event: ApprovalGiven, at: Instant) -> None:
+def _approved(state: PlanState, event: events.ApprovalGiven, at: Instant) -> None:
     approval = event.approval
     if approval.approval_id in state.permissions or approval.approval_id in state.ended:
         raise IllegalTransition(f"approval {approval.approval_id} is recorded twice")
@@ -346,7 +329,7 @@ def _approved(state: PlanState, event: ApprovalGiven, at: Instant) -> None:
     _move(state, "approved")
 
 
-def _started(state: PlanState, event: RunStarted) -> None:
+def _started(state: PlanState, event: events.RunStarted) -> None:
     if event.run_id in state.runs:
         raise IllegalTransition(f"{event.run_id} is started twice")
     if event.continues != state.continues or state.open_run is not None:
@@ -366,7 +349,7 @@ def _started(state: PlanState, event: RunStarted) -> None:
     _move(state, "run started")
 
 
-def _ended(state: PlanState, event: RunEnded) -> None:
+def _ended(state: PlanState, event: events.RunEnded) -> None:
     replaced = event.status == "replaced"
     if event.run_id != state.open_run:
         raise IllegalTransition(f"{event.run_id} ends, and is not open")
@@ -380,7 +363,7 @@ def _ended(state: PlanState, event: RunEnded) -> None:
     _move(state, f"run {event.status}", open_run=not replaced)
 
 
-def _spend_preparation(state: PlanState, event: RunStarted) -> None:
+def _spend_preparation(state: PlanState, event: events.RunStarted) -> None:
     """Bind a run to what it was started for; raises IllegalTransition where that has a run already."""
     name = event.preparation or state.preparation
     found = state.preparations.get(name)
@@ -391,7 +374,7 @@ def _spend_preparation(state: PlanState, event: RunStarted) -> None:
     state.preparations[name] = replace(found, run_id=event.run_id)
 
 
-def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
+def _prepared(state: PlanState, event: events.PlanPrepared, at: Instant) -> None:
     again = event.plan_id == state.plan_id
     if event.continues is not None:
         _go_on_from(state, event.continues)

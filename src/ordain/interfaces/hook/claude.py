@@ -14,19 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ordain.assemble.quick_guard import at_a_door, quick_guard, reached, state_places
+from ordain.core.guard import host_tool
 from ordain.core.guard.call import Call, CallStanding, Met, Mode, proposal_of
-from ordain.core.guard.host_tool import (
-    CLAUDE_CODE,
-    PLAN_EXIT,
-    FoundPath,
-    found_at,
-    found_twice,
-    host_calls,
-    idle,
-    our_name,
-    proposable,
-    strictest,
-)
 from ordain.core.policy.settings import Settings
 from ordain.core.text.problem import Problem, Refused, refuse
 
@@ -159,7 +148,7 @@ def _starts(asked: HookRequest, options: Options) -> tuple[str, ...]:
 
 
 def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer:
-    quick = quick_guard(start, exact=options.workspace is not None) if asked.tool_name != PLAN_EXIT else None
+    quick = quick_guard(start, exact=options.workspace is not None) if asked.tool_name != host_tool.PLAN_EXIT else None
     if quick is None:
         return _in_full(asked, options, start)
     quick.refuse_stopped()
@@ -167,10 +156,12 @@ def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer
         calls = calls_of(asked, options, quick.settings, quick.workspace)
         if not calls:
             return NOTHING
-        call, judged = strictest(quick.guard, calls)
+        call, judged = host_tool.strictest(quick.guard, calls)
         if judged.standing is CallStanding.OPEN:
             return NOTHING
-        met = quick.meet(call, judged, agent=CLAUDE_CODE, through=CLAUDE_CODE, session=asked.session_id)
+        met = quick.meet(
+            call, judged, agent=host_tool.CLAUDE_CODE, through=host_tool.CLAUDE_CODE, session=asked.session_id
+        )
     except Exception:
         if quick.guard.mode is Mode.OBSERVE:
             return NOTHING
@@ -202,26 +193,26 @@ def calls_of(asked: HookRequest, options: Options, settings: Settings, root: str
     plans = "/".join([*parts[:-3], "plans"]) if len(parts) > 3 and parts[-3] == "projects" else None
     states = state_places()
 
-    def locate(path: str) -> FoundPath:
+    def locate(path: str) -> host_tool.FoundPath:
         said = os.path.join(asked.cwd or root, os.path.expanduser(path))  # noqa: PTH111, PTH118
         named = os.path.normpath(said)
         # The host may take `..` away before it follows links, or leave that to the system.
         real = map(os.path.realpath, (named, said))
         more = settings.control
-        one, other = (found_at(at, named, root, states=states, plans=plans, control=more) for at in real)
-        found = one if one == other else found_twice(one, other)
-        writes = our_name(asked.tool_name)[1] and not found.kept
+        one, other = (host_tool.found_at(at, named, root, states=states, plans=plans, control=more) for at in real)
+        found = one if one == other else host_tool.found_twice(one, other)
+        writes = host_tool.our_name(asked.tool_name)[1] and not found.kept
         fault = reached(root, found.paths, more) if writes and found.paths else None
         return found._replace(kept=f"would change what other programs act on: {fault}") if fault else found
 
-    return host_calls(asked.tool_name, asked.tool_input, asked.server, settings, options.own, locate)
+    return host_tool.host_calls(asked.tool_name, asked.tool_input, asked.server, settings, options.own, locate)
 
 
 def denied_words(met: Met, call: Call) -> str:
     assert met.problem is not None
     if met.judged.standing is CallStanding.DENIED or met.proposed:
         return refused_words(met.problem)
-    if not proposable(call):
+    if not host_tool.proposable(call):
         return (
             f"{met.problem.code}: `{call.tool}` {met.judged.why}. No plan holds a call of this tool either: say what "
             "you need it for, and let your user decide. Do not do the same in another way."
@@ -239,6 +230,6 @@ def denied_words(met: Met, call: Call) -> str:
 def _inside(asked: HookRequest, options: Options) -> HookAnswer:
     """In the agent of a step that is being carried out: whoever carries it out says what may be."""
     root = os.path.realpath(options.workspace or asked.cwd or ".")
-    wanted = [call for call in calls_of(asked, options, Settings(), root) if not idle(call)]
+    wanted = [call for call in calls_of(asked, options, Settings(), root) if not host_tool.idle(call)]
     problem = _full().ask_door(wanted) if wanted else None
     return denial(refused_words(problem)) if problem is not None else NOTHING
