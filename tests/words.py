@@ -103,7 +103,7 @@ _HOMES: dict[str, str] = {
         WaitForFile
     """,
     "ordain.core.plan.canonical": """
-        PLAN_TYPE canonical_bytes digest plan_from_bytes plan_hash plan_id short_id step_key
+        PLAN_TYPE canonical_bytes digest plan_from_bytes plan_hash plan_id sha256 short_id step_key
     """,
     "ordain.core.plan.command": "command_text",
     "ordain.core.plan.condition": """
@@ -199,7 +199,7 @@ _HOMES: dict[str, str] = {
     "ordain.documents.markdown.writer": "write_markdown",
     "ordain.documents.reading": "read",
     "ordain.documents.settings": "read_settings",
-    "ordain.documents.settings_in_force": "read_user_settings sha256 user_key_names",
+    "ordain.documents.settings_in_force": "read_user_settings user_key_names",
     "ordain.documents.tree_writer": "write_json write_yaml",
     "ordain.engine.affected": "touches",
     "ordain.engine.begin": "Conditions",

@@ -17,7 +17,7 @@ from ordain.core.lineage.decision import persons_only
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.workspace import Approver, enrolment, proof_of, revocation, trusting
 from ordain.core.lint.settings import list_problems, named_sources
-from ordain.core.plan.canonical import short_id
+from ordain.core.plan.canonical import sha256, short_id
 from ordain.core.plan.tool import HANDLER, ToolDefinition, ToolSource, reached
 from ordain.core.policy.program import WORKSPACE_WORD
 from ordain.core.policy.ruling import quoted
@@ -27,7 +27,6 @@ from ordain.core.run.event import ApprovalRevoked, ApproverEnrolled, ApproverRev
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.settings import read_settings
-from ordain.documents.settings_in_force import sha256
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
 from ordain.records.conflict import is_conflict

@@ -3,13 +3,13 @@ the defaults let through: an agent can edit or delete the file, and neither may 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from ordain.core.plan.canonical import sha256
 from ordain.core.policy.fact import LineFacts
 from ordain.core.policy.settings import DEFAULTS, PROGRAMS, Settings, UserSettings, with_user_rules
 from ordain.core.text.control import CONFIGURATION_FILE
@@ -67,10 +67,6 @@ def trusted_settings(trusted: str | None, file: bytes | None) -> SettingsInForce
 def says_enforce(file: bytes | None) -> bool:
     """Whether a file, trusted or not, wants the guard to refuse."""
     return file is not None and read_settings(file)[0].guard_mode == "enforce"
-
-
-def sha256(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 # --- User configuration ----------------------------------------------------------------------------------------------

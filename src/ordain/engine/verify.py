@@ -4,13 +4,12 @@ nowhere."""
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.canonical import canonical_bytes, sha256
 from ordain.core.plan.command import shared_variables
 from ordain.core.plan.condition import Contract, CustomCondition
 from ordain.core.plan.expr import ExpressionError, Expressions
@@ -74,7 +73,7 @@ async def _looked(run: RunContext, command: Command, judged: Callable[[Finished]
         output_tail=output.tail,
         output_bytes=output.size,
         output_seal=output.seal,
-        command_sha256=_sha256(command.text),
+        command_sha256=sha256(command.text.encode()),
         env_names=tuple(sorted(command.env)),
         env_seal=sink.seal(canonical_bytes(dict(command.env))),
         git_head=git_head,
@@ -148,13 +147,8 @@ def ask(
         detail = "" if held else f"`{condition.name}` is false: {condition.expression}"
     except ExpressionError as error:
         verdict, detail = Verdict.INCONCLUSIVE, f"`{condition.name}` gave no answer: {error}"
-    return Evidence(
-        verdict=verdict, duration_ms=0, detail=sink.text(detail), command_sha256=_sha256(condition.expression)
-    )
-
-
-def _sha256(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    asked = sha256(condition.expression.encode())
+    return Evidence(verdict=verdict, duration_ms=0, detail=sink.text(detail), command_sha256=asked)
 
 
 def signal_name(number: int) -> str:

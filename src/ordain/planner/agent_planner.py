@@ -214,17 +214,12 @@ async def _started(
             whole=True,
             writes=(),
             network=agent.network is True,
-            covered=await _covered(here) if who.tier else (),
+            covered=await asyncio.to_thread(ports.workspace.secret_places, settings.secret_files) if who.tier else (),
         )
         box = ports.sandbox if who.tier else None
         shell = box.shell(sandbox_limits(settings)) if box is not None else ports.shell
         finished = await _until_handed_in(shell, command, door)
         return finished, invocation.read(finished)
-
-
-async def _covered(here: Surroundings) -> tuple[str, ...]:
-    """What of the workspace no planner is to read, whatever it reads with."""
-    return await asyncio.to_thread(here.ports.workspace.secret_places, here.snapshot.settings.secret_files)
 
 
 async def _until_handed_in(shell: Shell, command: Command, door: PlannerDoor) -> Finished:

@@ -10,7 +10,7 @@ import msgspec
 
 from ordain.app.app import App
 from ordain.core.approval.approval import Channel, Principal
-from ordain.core.plan.canonical import plan_id, short_id
+from ordain.core.plan.canonical import plan_id, sha256, short_id
 from ordain.core.plan.model import Budget, Plan
 from ordain.core.plan.tool import inventory_line
 from ordain.core.plan.value import StepId
@@ -20,7 +20,6 @@ from ordain.core.policy.settings import Settings, planner_access
 from ordain.core.run.event import PlanOrigin
 from ordain.core.text.problem import Problem, refuse
 from ordain.documents.markdown.writer import write_markdown
-from ordain.documents.settings_in_force import sha256
 from ordain.planner.agent_planner import PlanningAgent, draft_by_agent, planning_agent
 from ordain.planner.brief import PlannerBrief, named_block, opening, setting_lines, system_text
 from ordain.planner.loop import TOKENS_MAX, Drafted, DraftEnd, PlannerSetup, TellPlanner, draft

@@ -30,19 +30,17 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the tool reports that it used; nobody measures that."""
 
 
+Patterns = Sequence[str]
+"""Patterns of paths, as settings name them."""
+
+
 class Toolbox(Protocol):
     """The registered tools. Those that are commands are among them, but the shell runs them (`core.command`)."""
 
     def definitions(self) -> Mapping[str, ToolDefinition]: ...
 
     async def call(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        key: str,
-        *,
-        control: Sequence[str] = (),
-        secret_files: Sequence[str] = (),
+        self, tool: str, args: Mapping[str, Any], key: str, *, control: Patterns = (), secret_files: Patterns = ()
     ) -> ToolResult:
         """Call a tool with its step key. A failure is a result; an exception is a bug. `control` are the patterns of
         control files that the settings add, `secret_files` the files with secrets that they name.

@@ -24,7 +24,7 @@ from ordain.core.plan.tool import DEFINITIONS, ToolDefinition
 from ordain.core.policy.path_use import ABSENT
 from ordain.core.text.control import is_control, is_repository
 from ordain.core.text.path import OFF_LIMITS, path_fault
-from ordain.ports.tool import ToolResult
+from ordain.ports.tool import Patterns, ToolResult
 
 # --- Moving ----------------------------------------------------------------------------------------------------------
 # A tree cannot be taken away in one step. It is renamed aside first, within its directory, to a name that tells what
@@ -133,13 +133,7 @@ class FileTools:
         return DEFINITIONS
 
     async def call(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        key: str,
-        *,
-        control: Sequence[str] = (),
-        secret_files: Sequence[str] = (),
+        self, tool: str, args: Mapping[str, Any], key: str, *, control: Patterns = (), secret_files: Patterns = ()
     ) -> ToolResult:
         # In a thread, because a slow disk must not hold up the loop.
         return await in_thread(self._call, tool, args, control, secret_files)
@@ -164,9 +158,7 @@ class FileTools:
         except (OSError, openat.EscapeError, openat.IrregularError, _ToolFault):
             return None
 
-    def _call(
-        self, tool: str, args: Mapping[str, Any], control: Sequence[str], secret_files: Sequence[str]
-    ) -> ToolResult:
+    def _call(self, tool: str, args: Mapping[str, Any], control: Patterns, secret_files: Patterns) -> ToolResult:
         if (call := self._calls.get(tool)) is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         # Lint has said the same of every path it could know; this one may have been decided since.

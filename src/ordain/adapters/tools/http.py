@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from ordain.adapters.process.spool import Spool
 from ordain.core.plan.tool import HTTP_REQUEST, ToolDefinition
 from ordain.core.policy.tier import Address, header_fault, read_address
 from ordain.core.text.limit import CONCURRENCY_MAX
-from ordain.ports.tool import ToolResult
+from ordain.ports.tool import Patterns, ToolResult
 
 if TYPE_CHECKING:
     import socket
@@ -49,13 +49,7 @@ class HttpTools:
         return {HTTP_REQUEST.name: HTTP_REQUEST}
 
     async def call(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        key: str,
-        *,
-        control: Sequence[str] = (),
-        secret_files: Sequence[str] = (),
+        self, tool: str, args: Mapping[str, Any], key: str, *, control: Patterns = (), secret_files: Patterns = ()
     ) -> ToolResult:
         import asyncio  # most commands only look, and start faster without it
 

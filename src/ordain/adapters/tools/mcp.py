@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import hashlib
 import json
 import os
 import threading
@@ -22,6 +21,7 @@ import msgspec
 
 from ordain.adapters.process.server import SEEN, served
 from ordain.core.guard.host_tool import callable_name, listed_definition
+from ordain.core.plan.canonical import sha256
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, ToolSource
 from ordain.core.policy.sealing import RunEnvironment
@@ -257,7 +257,7 @@ def _definition(name: str, source: ToolSource, tool: mcp_types.Tool) -> ToolDefi
 def _pin(tool: mcp_types.Tool) -> str:
     """The digest of everything that a server says about an operation and that anybody might be led by."""
     said = tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"})
-    return "sha256:" + hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(said, sort_keys=True).encode())
 
 
 def _result(given: mcp_types.CallToolResult) -> ToolResult:

@@ -20,7 +20,7 @@ from ordain.core.policy.program import WORKSPACE_WORD, sealed_modules
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.text.problem import Refused, closest, refuse
 from ordain.core.text.secret import Secret
-from ordain.ports.tool import Toolbox, ToolResult
+from ordain.ports.tool import Patterns, Toolbox, ToolResult
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -48,13 +48,7 @@ class JoinedToolbox:
         return self._definitions
 
     async def call(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        key: str,
-        *,
-        control: Sequence[str] = (),
-        secret_files: Sequence[str] = (),
+        self, tool: str, args: Mapping[str, Any], key: str, *, control: Patterns = (), secret_files: Patterns = ()
     ) -> ToolResult:
         definition = self._definitions.get(tool)
         faults = argument_faults(definition, args) if definition is not None else []

@@ -19,7 +19,7 @@ from ordain.core.approval.approval import Channel, Principal
 from ordain.core.approval.signature import statement
 from ordain.core.lineage.ask import Given, answer_value, refuse_said, task_value
 from ordain.core.plan.action import Ask
-from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.canonical import canonical_bytes, sha256
 from ordain.core.plan.command import typed
 from ordain.core.plan.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
 from ordain.core.plan.model import Step, check_of, contract_of
@@ -207,7 +207,8 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
     seen = evidence.output_tail if evidence is not None else ""
     about_effect, contract = asked.kind in ("doubt", "escalation"), contract_of(step)
     again = f"@{record.asked_before + 1}" if record.asked_before else ""
-    by_contract = evidence is not None and contract is not None and evidence.command_sha256 == _sha256(contract.command)
+    asked_by = sha256(contract.command.encode()) if contract is not None else None
+    by_contract = evidence is not None and evidence.command_sha256 == asked_by
     return replace(
         asked,
         item=f"{state.run_id}/{step_id}{again}",
@@ -222,10 +223,6 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         since=record.ended_at if asked.kind == "escalation" else record.waits_since,
         behind=len(all_after(state, step_id)) - 1,
     )
-
-
-def _sha256(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 _about = partial(Question, item="", attempt=0)

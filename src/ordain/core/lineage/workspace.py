@@ -6,12 +6,12 @@ signature; an event whose signature is missing or bad is named and changes nothi
 
 from __future__ import annotations
 
-import hashlib
 from typing import assert_never
 
 import msgspec
 
 from ordain.core.approval.signature import PublicKey, Signature, Verifier, fingerprint, statement
+from ordain.core.plan.canonical import sha256
 from ordain.core.plan.value import Instant
 from ordain.core.run.event import (
     ApproverEnrolled,
@@ -98,7 +98,7 @@ def apply_workspace(state: WorkspaceState, event: WorkspaceEvent, at: Instant, v
             state.workspace_id = state.workspace_id or event.workspace.id
         case ConfigTrusted():
             said = trusting(workspace, state.size, event.digest)
-            if event.digest != f"sha256:{hashlib.sha256(event.text.encode()).hexdigest()}":
+            if event.digest != sha256(event.text.encode()):
                 # What is signed is the digest, and what counts is the text.
                 state.unsigned += (f"event {state.size}: a trusted configuration that is not the one of its digest",)
             elif _vouched(state, event.signature, said, verify, "the trust in a configuration"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -171,18 +172,14 @@ def _of_kinds(survey: Survey, facts: Facts, *kinds: str) -> Iterator[tuple[Step,
 
 def sizes(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """No argument is longer than a document's text may be, and no path than a file system takes."""
-    for step, value in _payloads(survey):
+    payloads = ((step, payload(action)) for step, action in survey.others)
+    for step, value in chain(((step, call.args) for step, call in survey.calls), payloads):
         if any(len(text) * 4 > STRING_BYTES_MAX and _bytes(text) > STRING_BYTES_MAX for text in strings(value)):
             yield _oversized(step, "an argument is longer than 1 MiB")
     for one in named_paths(survey, facts):
         path = one.path
         if len(path) * 4 > _PATH_PART_BYTES_MAX and not one.handed and not one.declared and _unbearable(path):
             yield _oversized(one.step, f"the path `{path[:32]}…` is longer than a file system takes")
-
-
-def _payloads(survey: Survey) -> Iterator[tuple[Step, Any]]:
-    yield from ((step, call.args) for step, call in survey.calls)
-    yield from ((step, payload(action)) for step, action in survey.others)
 
 
 def _bytes(text: str) -> int:

@@ -73,6 +73,11 @@ def digest(kind: str, body: bytes) -> str:
     return hashlib.sha256(framed(kind, body)).hexdigest()
 
 
+def sha256(data: bytes) -> str:
+    """The digest of any bytes, in the form people compare: `sha256:` and 64 hex digits."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
 def plan_id(plan: Plan) -> PlanId:
     """The plan's identity: `plan:` and the whole digest of its canonical bytes."""
     return PlanId("plan:" + digest(PLAN_TYPE, canonical_bytes(plan)))

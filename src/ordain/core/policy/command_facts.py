@@ -107,7 +107,9 @@ class FactReader:
                 if at and words and runs_input(words):
                     yield FactNote(CommandFact.RUNS_DOWNLOADED if fetched else CommandFact.HIDDEN, str(words[0]))
                 if at and words and words[0] in SQL_CLIENTS and _takes_all(words):
-                    yield FactNote(CommandFact.UNKNOWN if _shown(stages[at - 1]) else CommandFact.REMOTE, str(words[0]))
+                    before = stages[at - 1]
+                    shown = before[:1] in (("echo",), ("printf",)) and None not in before
+                    yield FactNote(CommandFact.UNKNOWN if shown else CommandFact.REMOTE, str(words[0]))
                 fetched = fetched or (bool(words) and words[0] in FETCHERS)
         fed = bool(pipelines) or "<<" in text
         if fed and any(words and words[0] in INTERPRETERS for _, words in inner):
@@ -481,11 +483,6 @@ def _calming(call: SortedWords) -> set[str]:
 
 def _looks(command: CommandFacts) -> bool:
     return CommandFact.READS in command.facts and command.facts <= {CommandFact.READS, CommandFact.NETWORK}
-
-
-def _shown(words: Words) -> bool:
-    """Whether a stage of a pipeline only shows what the line says."""
-    return words[:1] in (("echo",), ("printf",)) and None not in words
 
 
 def _takes_all(words: Words) -> bool:

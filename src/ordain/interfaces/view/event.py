@@ -68,7 +68,9 @@ def change_of(recorded: Recorded, style: Style) -> Change | None:
         case step_event.FallbackEnded():
             return _notable(f"{again} {event.step}: {visible(event.reason)} → {event.to.value}")
         case step_event.DecisionGiven():
-            return _notable(f"{style.warn('◆')} {event.step}: {visible(event.by.name)} said {_said(event)}")
+            words = event.outcome.output_tail if event.outcome is not None else event.choice
+            said = f"{visible(' '.join(words.split())[:80])} → {event.to.value}"
+            return _notable(f"{style.warn('◆')} {event.step}: {visible(event.by.name)} said {said}")
         case step_event.AttemptStarted():
             attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             by = f", by {visible(event.agent)}: {event.why}" if event.agent else ""
@@ -113,11 +115,6 @@ def _notable(text: str) -> Change:
 
 def _why(reason: str) -> str:
     return f": {visible(reason)}" if reason else ""
-
-
-def _said(event: step_event.DecisionGiven) -> str:
-    words = event.outcome.output_tail if event.outcome is not None else event.choice
-    return f"{visible(' '.join(words.split())[:80])} → {event.to.value}"
 
 
 def _then(
