@@ -314,7 +314,7 @@ def test_without_proc_what_a_killed_executor_left_is_ended_by_its_group(
     if shutil.which("ps") is None:
         pytest.skip("ps is not installed, so nothing says when a process was started")
     monkeypatch.setattr(process_groups, "is_searchable", lambda: False)
-    monkeypatch.setattr(bash, "all_processes", list)
+    monkeypatch.setattr(process_groups, "all_processes", list)
     shell = bash.BashShell(tmp_path, room=lambda: tmp_path)
     left, other, reused = (
         subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL) for _ in range(3)

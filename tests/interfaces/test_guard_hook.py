@@ -363,7 +363,7 @@ def test_our_own_failures_refuse_where_rules_are_enforced_and_only_there(
     def broken(*_: object) -> None:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(claude_hook, "host_calls", broken)
+    monkeypatch.setattr(claude_hook.host_tool, "host_calls", broken)
     workspace.trust(ENFORCE)
     assert "out of order" in (reason(asked(workspace)) or "")
     workspace.trust(OBSERVE)

@@ -13,19 +13,9 @@ from ordain.core.plan.model import Step, check_of, contract_of
 from ordain.core.plan.role import about
 from ordain.core.plan.tool import happened_check
 from ordain.core.plan.value import Instant, StepId
+from ordain.core.run import schedule
 from ordain.core.run.event import RunEvent
 from ordain.core.run.result import Missing
-from ordain.core.run.schedule import (
-    answered,
-    doubt,
-    ended,
-    judged,
-    looks_first,
-    not_begun,
-    rechecked,
-    settled,
-    wants_proof,
-)
 from ordain.core.run.step_event import ContractSeen, Evidence, Outcome, StepKept, StepNotKept, StepState, Verdict
 from ordain.core.text.problem import Refused
 from ordain.engine.affected import AffectedFiles
@@ -67,7 +57,7 @@ class Attempts:
                 return (lambda now: waiting_for(state, step_id)) if persons else None
         except Lost:
             await self._shield.after(step_id)
-            return lambda now: doubt(state, step_id, self._run.tools)
+            return lambda now: schedule.doubt(state, step_id, self._run.tools)
         except asyncio.CancelledError:
             if state.aborting(step_id) is None or self._run.journal.closed:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
@@ -84,7 +74,7 @@ class Attempts:
 
     def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
         def report(now: Instant) -> RunEvent:
-            event = ended(self._state, step_id, outcome, now, stopped=stopped)
+            event = schedule.ended(self._state, step_id, outcome, now, stopped=stopped)
             self._run.journal.keep(step_id, event.outcome.output_seal)
             return event
 
@@ -93,8 +83,8 @@ class Attempts:
     async def _look_first(self, step_id: StepId) -> Outcome | None:
         """Run the contract before the effect where that is wanted; the outcome where the effect must not begin."""
         step, record = self._state.step(step_id), self._state.steps[step_id]
-        proves = wants_proof(self._state, step_id)
-        if not proves and not looks_first(step, self._run.tools):
+        proves = schedule.wants_proof(self._state, step_id)
+        if not proves and not schedule.looks_first(step, self._run.tools):
             return None
         seen, operand = await self._contract(step_id), await self._operand(step_id)
         await self._shield.look(step_id)
@@ -102,7 +92,7 @@ class Attempts:
             return Outcome(duration_ms=seen.duration_ms)
         event = ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand)
         await self._run.journal.record(event)
-        return not_begun(seen, seen.duration_ms) if proves else None
+        return schedule.not_begun(seen, seen.duration_ms) if proves else None
 
     async def recheck(self, step_id: StepId) -> Report:
         """Look whether what a step did in the run before is still there."""
@@ -113,12 +103,12 @@ class Attempts:
         elif check_of(step) is not None:
             evidence = before.evidence  # an expression asks about the attempt itself, which there is none of
         if self._state.continues is None:
-            kept = rechecked(step_id, before.outcome, evidence)
+            kept = schedule.rechecked(step_id, before.outcome, evidence)
             return lambda now: self._looked(step_id, kept)
         if changed := await self._run.ports.protection.changed(before.protected, self._run.journal.ledger.seal):
             detail = f"protected files are not as they were: {', '.join(sorted(changed))}"
             evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0, detail=self._run.sink.text(detail))
-        kept = rechecked(step_id, before.outcome, evidence, before.run_id, before.word)
+        kept = schedule.rechecked(step_id, before.outcome, evidence, before.run_id, before.word)
         return lambda now: self._looked(step_id, kept)
 
     def _looked(self, step_id: StepId, seen: StepKept | StepNotKept) -> StepKept | StepNotKept | None:
@@ -127,11 +117,11 @@ class Attempts:
 
     async def verify(self, step_id: StepId) -> Report:
         evidence = await self._checked(step_id)
-        return lambda now: judged(self._state, step_id, evidence, now)
+        return lambda now: schedule.judged(self._state, step_id, evidence, now)
 
     async def settle(self, step_id: StepId) -> Report:
         evidence, operand = await self._checked(step_id), await self._operand(step_id)
-        return lambda now: settled(self._state, step_id, evidence, operand, self._run.tools)
+        return lambda now: schedule.settled(self._state, step_id, evidence, operand, self._run.tools)
 
     async def ask_check(self, step_id: StepId) -> Report:
         """Ask the check of a step in doubt, with protected files as they were before the step."""
@@ -140,7 +130,7 @@ class Attempts:
         check = happened_check(self._state.step(step_id), run.tools)
         assert check is not None
         evidence = await self._looked_at(step_id, check.command, lambda step: ask_happened(run, step, check))
-        return lambda now: answered(self._state, step_id, evidence, run.tools, read_only=run.limits.tier > 0)
+        return lambda now: schedule.answered(self._state, step_id, evidence, run.tools, read_only=run.limits.tier > 0)
 
     async def _checked(self, step_id: StepId) -> Evidence:
         """Look whether a step is done, with protected files as they were before it: a contract runs what was made."""

@@ -12,20 +12,7 @@ from msgspec.structs import replace
 
 from ordain.core.text.problem import closest
 from ordain.core.text.schema import Matches, misfits
-from ordain.ports.model import (
-    Message,
-    ModelClient,
-    ModelRequest,
-    ModelTurn,
-    ModelUsage,
-    StopReason,
-    Tell,
-    ToolAnswer,
-    ToolAnswers,
-    ToolSpec,
-    ToolUse,
-    UserText,
-)
+from ordain.ports import model
 
 CALLS_MAX = 50
 NUDGES_MAX = 2
@@ -64,7 +51,7 @@ class Performed(msgspec.Struct, frozen=True, kw_only=True):
     ends: bool = False
 
 
-Perform = Callable[[ToolUse], Awaitable[Performed]]
+Perform = Callable[[model.ToolUse], Awaitable[Performed]]
 
 
 class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,30 +59,30 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
 
     end: DialogueEnd
     text: str
-    messages: tuple[Message, ...]
+    messages: tuple[model.Message, ...]
     """All of it, as it can be continued or kept."""
-    usage: ModelUsage
+    usage: model.ModelUsage
     calls: int
     requests: int
 
 
 async def converse(
-    client: ModelClient,
+    client: model.ModelClient,
     *,
     system: str,
-    messages: Sequence[Message],
-    tools: Sequence[ToolSpec],
+    messages: Sequence[model.Message],
+    tools: Sequence[model.ToolSpec],
     perform: Perform,
     limits: DialogueLimits,
-    tell: Tell,
-    used: Callable[[ModelUsage], None] = lambda usage: None,
-    heard: Callable[[Message], None] = lambda message: None,
+    tell: model.Tell,
+    used: Callable[[model.ModelUsage], None] = lambda usage: None,
+    heard: Callable[[model.Message], None] = lambda message: None,
 ) -> Dialogue:
     """Talk with a model until it ends or a limit does. `used` and `heard` are told all, also where no answer comes."""
-    said: list[Message] = list(messages)
-    usage, calls, requests, answered, nudges = ModelUsage(), 0, 0, 0, 0
+    said: list[model.Message] = list(messages)
+    usage, calls, requests, answered, nudges = model.ModelUsage(), 0, 0, 0, 0
 
-    def add(message: Message) -> None:
+    def add(message: model.Message) -> None:
         said.append(message)
         heard(message)
 
@@ -109,14 +96,14 @@ async def converse(
         most = limits.output_tokens
         if limits.tokens is not None:
             most = max(1, min(most, limits.tokens - usage.tokens))
-        request = ModelRequest(system=system, messages=tuple(said), tools=tools, output_tokens_max=most)
+        request = model.ModelRequest(system=system, messages=tuple(said), tools=tools, output_tokens_max=most)
         turn = await client.respond(request, tell)
         requests, usage, last = requests + 1, usage.plus(turn.usage), turn.text
         used(turn.usage)
         add(turn)
-        if turn.stop is StopReason.REFUSED:
+        if turn.stop is model.StopReason.REFUSED:
             return ended(DialogueEnd.REFUSED, last)
-        if turn.stop is StopReason.TRUNCATED:
+        if turn.stop is model.StopReason.TRUNCATED:
             nudges += 1
             if nudges > NUDGES_MAX:
                 return ended(DialogueEnd.TRUNCATED, last)
@@ -124,43 +111,47 @@ async def converse(
             continue
         if not turn.uses:
             return ended(DialogueEnd.SAID, last)
-        answers: list[ToolAnswer] = []
+        answers: list[model.ToolAnswer] = []
         stop: DialogueEnd | None = None
         for use in turn.uses:
             if stop is None and calls >= limits.calls:
                 stop = DialogueEnd.CALLS
             if stop is not None:
-                answers.append(ToolAnswer(use_id=use.id, text="Not performed: the dialogue has ended.", is_error=True))
+                answers.append(
+                    model.ToolAnswer(use_id=use.id, text="Not performed: the dialogue has ended.", is_error=True)
+                )
                 continue
             calls += 1
             unread = f"The arguments cannot be read: {use.fault}. Send one JSON object."
             given = Performed(text=unread, is_error=True) if use.fault else await perform(use)
             answered += len(given.text.encode("utf-8", "replace"))
-            answers.append(ToolAnswer(use_id=use.id, text=given.text, is_error=given.is_error))
+            answers.append(model.ToolAnswer(use_id=use.id, text=given.text, is_error=given.is_error))
             if given.ends:
                 stop = DialogueEnd.HANDED_IN
             elif answered > limits.answer_bytes:
                 stop = DialogueEnd.BYTES
         left = limits.calls - calls
         warning = f"{left} calls of tools are left." if left in (10, 3, 1) else ""
-        add(ToolAnswers(answers=tuple(answers), text=warning))
+        add(model.ToolAnswers(answers=tuple(answers), text=warning))
         if stop is not None:
             return ended(stop, last)
 
 
-def _cut_off(turn: ModelTurn, most: int) -> Message:
+def _cut_off(turn: model.ModelTurn, most: int) -> model.Message:
     words = f"Your answer was cut off after {most:,} tokens, and none of it was acted on. Answer again, shorter."
     if not turn.uses:
-        return UserText(text=words)
-    answers = (ToolAnswer(use_id=use.id, text="Not performed: it was cut off.", is_error=True) for use in turn.uses)
-    return ToolAnswers(answers=tuple(answers), text=words)
+        return model.UserText(text=words)
+    answers = (
+        model.ToolAnswer(use_id=use.id, text="Not performed: it was cut off.", is_error=True) for use in turn.uses
+    )
+    return model.ToolAnswers(answers=tuple(answers), text=words)
 
 
-def checked(tools: Sequence[ToolSpec], perform: Perform, matches: Matches) -> Perform:
+def checked(tools: Sequence[model.ToolSpec], perform: Perform, matches: Matches) -> Perform:
     """`perform` for calls of these tools whose arguments fit; every other call is answered with what is wrong."""
     known = {tool.name: tool for tool in tools}
 
-    async def answer(use: ToolUse) -> Performed:
+    async def answer(use: model.ToolUse) -> Performed:
         tool = known.get(use.name)
         if tool is None:
             near = " ".join(closest(use.name[:64], known))
@@ -174,6 +165,6 @@ def checked(tools: Sequence[ToolSpec], perform: Perform, matches: Matches) -> Pe
     return answer
 
 
-def without_raw(messages: Sequence[Message]) -> tuple[Message, ...]:
+def without_raw(messages: Sequence[model.Message]) -> tuple[model.Message, ...]:
     """A dialogue as it is kept: what was said, without what only its provider can read."""
-    return tuple(replace(one, raw=None) if isinstance(one, ModelTurn) else one for one in messages)
+    return tuple(replace(one, raw=None) if isinstance(one, model.ModelTurn) else one for one in messages)

@@ -12,27 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ordain.core.plan import refs
 from ordain.core.plan.action import CallTool
 from ordain.core.plan.canonical import step_key
 from ordain.core.plan.command import payload, with_payload
 from ordain.core.plan.expr import named
 from ordain.core.plan.model import Plan, Step, all_steps, item_name, nested_plan_of
-from ordain.core.plan.refs import (
-    Index,
-    Item,
-    ParamValue,
-    Reference,
-    StepAnsweredBy,
-    StepExitCode,
-    StepOutput,
-    StoredData,
-    Unwritable,
-    literal,
-    parse,
-    references,
-    resolved,
-    spelt,
-)
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import is_whole
@@ -91,9 +76,9 @@ class Results:
             return step
         item = self._item_name(step_id)
         try:
-            values = partial(resolved, resolve=lambda one, whole: self._value(step_id, one), item=item)
+            values = partial(refs.resolved, resolve=lambda one, whole: self._value(step_id, one), item=item)
             return replace(step, action=fitted(step.action, with_payload(step.action, values), self._tools, item))
-        except Unwritable as error:
+        except refs.Unwritable as error:
             raise Unfit(str(error)) from error
 
     def call(self, step_id: StepId) -> tuple[str, Mapping[str, Any]] | None:
@@ -102,14 +87,16 @@ class Results:
             if isinstance(self._state.step(step_id).action, CallTool):
                 action = self.step(step_id).action
                 assert isinstance(action, CallTool)
-                return action.tool, literal(action.args)
+                return action.tool, refs.literal(action.args)
         return None
 
     def refers(self, step_id: StepId) -> bool:
         """Whether what a step does depends on what others gave."""
         if step_id not in self._refers:  # it is asked several times before each attempt, and the plan stays as it is
             values = payload(self._state.step(step_id).action)
-            self._refers[step_id] = bool(values) and any(True for _ in references(values, self._item_name(step_id)))
+            self._refers[step_id] = bool(values) and any(
+                True for _ in refs.references(values, self._item_name(step_id))
+            )
         return self._refers[step_id]
 
     @cached_property
@@ -141,9 +128,9 @@ class Results:
     def _begun(self, step_id: StepId) -> None:
         """A step begins with what was looked at and allowed, whatever is stored under the same keys from here on."""
         item, state = self._item_name(step_id), self._state
-        found = (parse(text, item) for text in references(payload(state.step(step_id).action), item))
-        sources = [one.source for one in found if isinstance(one, Reference)]
-        keys = [source.key for source in sources if isinstance(source, StoredData)]
+        found = (refs.parse(text, item) for text in refs.references(payload(state.step(step_id).action), item))
+        sources = [one.source for one in found if isinstance(one, refs.Reference)]
+        keys = [source.key for source in sources if isinstance(source, refs.StoredData)]
         if keys:
             stored = state.stored(step_id)
             self._begun_with[step_id] = {key: stored[key] for key in keys if key in stored}
@@ -152,8 +139,8 @@ class Results:
         """The items for which a step is to be repeated, in batches where it says so. Raises Missing."""
         each = self._state.step(step_id).for_each
         assert each is not None
-        reference = parse(each.source)
-        assert isinstance(reference, Reference)
+        reference = refs.parse(each.source)
+        assert isinstance(reference, refs.Reference)
         value = self._value(step_id, reference)
         try:
             items = items_in(value)
@@ -173,43 +160,43 @@ class Results:
         member = self._state.members.get(step_id)
         return member.parent if member is not None and member.kind is GroupKind.ITEMS else None
 
-    def _value(self, step_id: StepId, reference: Reference) -> Any:
+    def _value(self, step_id: StepId, reference: refs.Reference) -> Any:
         try:
             return self._found(step_id, reference)
         except Missing as missing:
             if reference.default is not None:
                 return reference.default.value
-            raise Missing(f"`{spelt(reference)}` {missing}") from None
+            raise Missing(f"`{refs.spelt(reference)}` {missing}") from None
 
-    def _found(self, step_id: StepId, reference: Reference) -> Any:
+    def _found(self, step_id: StepId, reference: refs.Reference) -> Any:
         state = self._state
         match reference.source:
-            case StepOutput(step=name, path=path):
+            case refs.StepOutput(step=name, path=path):
                 return part_of(self.output(state.named(step_id, name)), path)
-            case StepExitCode(step=name):
+            case refs.StepExitCode(step=name):
                 other = state.steps.get(state.named(step_id, name))
                 outcome = other.outcome if other is not None else None
                 if outcome is None or outcome.exit_code is None:
                     raise Missing("has no exit status")
                 return outcome.exit_code
-            case StepAnsweredBy(step=name):
+            case refs.StepAnsweredBy(step=name):
                 other = state.steps.get(state.named(step_id, name))
                 if other is None or other.decided_by is None:
                     raise Missing("was answered by nobody")
                 return other.decided_by
-            case StoredData(key=key, path=path):
+            case refs.StoredData(key=key, path=path):
                 stored = self._begun_with.get(step_id, state.stored(step_id))
                 if key not in stored:
                     raise Missing("was not stored")
                 return part_of(self.output(stored[key]), path)
-            case ParamValue(name=name):
+            case refs.ParamValue(name=name):
                 parameter = state.plan_around(step_id).params.get(name)
                 if parameter is None or parameter.default is None:
                     raise Missing("was not given")
                 return parameter.default
-            case Item(path=path):
+            case refs.Item(path=path):
                 return part_of(self._item(step_id), path)
-            case Index():
+            case refs.Index():
                 return state.members[step_id].index
 
     def own_item(self, step_id: StepId) -> tuple[str, str, Any] | None:

@@ -24,21 +24,9 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
+from ordain.adapters.process import process
 from ordain.adapters.process.host import program_path
 from ordain.adapters.process.outside import filled, found_outside, private_directory
-from ordain.adapters.process.process import (
-    MARK,
-    SERVERS,
-    ProcessGroups,
-    all_processes,
-    ancestors_of_us,
-    children_of_us,
-    end_all,
-    is_over,
-    mark_of,
-    session_of,
-    with_descendants,
-)
 from ordain.adapters.process.spool import USAGE, Spool, UsageFile
 from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment, absolute_parts
 from ordain.core.text.problem import Refused
@@ -96,7 +84,7 @@ class BashShell:
         self._workspace = workspace
         self._around = around
         self._room, self._alone = room, alone
-        self._groups = ProcessGroups(room)
+        self._groups = process.ProcessGroups(room)
         self._reaping = False
         self._given: RunEnvironment | None = None
         self._written: dict[str, Spool] = {}
@@ -131,10 +119,10 @@ class BashShell:
                 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
-            BashShell._childless = all(is_over(pid) for pid in children_of_us())
+            BashShell._childless = all(process.is_over(pid) for pid in process.children_of_us())
         with contextlib.ExitStack() as held:
             usage = held.enter_context(UsageFile.for_one()) if command.reports else None
-            env = {**command.env, **({USAGE: usage.path} if usage is not None else {}), MARK: command.mark}
+            env = {**command.env, **({USAGE: usage.path} if usage is not None else {}), process.MARK: command.mark}
             try:
                 if command.found_outside:
                     command = self._outside(command, held)
@@ -248,7 +236,7 @@ class BashShell:
 
     def _kill_leftovers(self, group: int, mark: str) -> int:
         try:
-            ended = end_all(lambda: with_descendants(self._strays(group, mark)), reap=True)
+            ended = process.end_all(lambda: process.with_descendants(self._strays(group, mark)), reap=True)
         finally:  # also where nobody can be looked for
             more = _signal_group(group, signal.SIGKILL)
         return ended or int(more is True)
@@ -260,10 +248,10 @@ class BashShell:
         certain = self._alone and self._childless and len(self._own) == 1
         return [
             pid
-            for pid in children_of_us()
+            for pid in process.children_of_us()
             if pid not in self._own
-            and pid not in SERVERS
-            and (certain or mark_of(pid) == mark or session_of(pid) == session)
+            and pid not in process.SERVERS
+            and (certain or process.mark_of(pid) == mark or process.session_of(pid) == session)
         ]
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:
@@ -272,14 +260,14 @@ class BashShell:
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         def left() -> set[int]:
-            marked = {pid for pid in all_processes() if (mark_of(pid) or "").startswith(mark_prefix)}
-            return with_descendants(marked - spared) if marked else marked
+            marked = {pid for pid in process.all_processes() if (process.mark_of(pid) or "").startswith(mark_prefix)}
+            return process.with_descendants(marked - spared) if marked else marked
 
-        spared = ancestors_of_us()
-        killed = end_all(left) + self._groups.end(mark_prefix)
+        spared = process.ancestors_of_us()
+        killed = process.end_all(left) + self._groups.end(mark_prefix)
         if again:
             time.sleep(AGAIN_S)
-            killed += end_all(left)
+            killed += process.end_all(left)
         return killed
 
 

@@ -10,25 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
+from ordain.core.plan import refs
 from ordain.core.plan.action import CallTool, Task
 from ordain.core.plan.command import command_text, payload
 from ordain.core.plan.failure import Fallback, Skip
 from ordain.core.plan.model import Action, Step, conditions_of, item_name
-from ordain.core.plan.refs import (
-    Default,
-    Index,
-    Item,
-    ParamValue,
-    StepAnsweredBy,
-    StepExitCode,
-    StepOutput,
-    StoredData,
-    Unreadable,
-    is_reference,
-    misplaced_reference,
-    references,
-    spelt,
-)
 from ordain.core.plan.role import CommandText, EffectClass, Name, PathRead, PathWritten, Prose, StepName, about, parts
 from ordain.core.plan.tool import COMMANDS, EXEC
 from ordain.core.policy.program import may_be_options
@@ -53,30 +39,34 @@ def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
             what, hints = fault
             yield blame_step(mention.step.id, "E_REF", f"`{mention.step.id}`: `{mention.text}` {what}.", *hints)
     for step in survey.steps:
-        if step.for_each is not None and not is_reference(step.for_each.source):
+        if step.for_each is not None and not refs.is_reference(step.for_each.source):
             detail = f"`{step.id}` is repeated for each of `{step.for_each.source}`, which is not a reference."
             yield blame_step(step.id, "E_REF", detail, 'Name the list: `for_each: {in: "${step.output}", max: 50}`.')
 
 
 def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | None:
     scope, reference = mention.scope, mention.reference
-    if isinstance(reference, Unreadable):
+    if isinstance(reference, refs.Unreadable):
         return f"is no reference: {reference.fault}", ("Write `$${` where a literal `${` is meant.",)
     match reference.source:
-        case StepOutput(step=name) | StepExitCode(step=name) | StepAnsweredBy(step=name) if name not in scope.known:
+        case refs.StepOutput(step=name) | refs.StepExitCode(step=name) | refs.StepAnsweredBy(step=name) if (
+            name not in scope.known
+        ):
             return f"names `{name}`, which is not a step of this plan", survey.near(name, scope.known)
-        case StepExitCode(step=name) if command_text(scope.known[name].action) is None:
+        case refs.StepExitCode(step=name) if command_text(scope.known[name].action) is None:
             return f"asks for the exit status of `{name}`, which is not a command", ()
-        case StepAnsweredBy(step=name) if not _is_answered(scope.known[name].action):
+        case refs.StepAnsweredBy(step=name) if not _is_answered(scope.known[name].action):
             hint = "It is there of steps that `ask`, and of tasks that a person does."
             return f"asks who answered `{name}`, which asks nobody", (hint,)
-        case StoredData(key=key) if key not in scope.stores:
+        case refs.StoredData(key=key) if key not in scope.stores:
             return f"names `{key}`, which no step of this plan stores", survey.near(key, scope.stores)
-        case ParamValue(name=name) if name not in scope.plan.params:
+        case refs.ParamValue(name=name) if name not in scope.plan.params:
             return f"names `{name}`, which is not a parameter of this plan", survey.near(name, scope.plan.params)
-        case Item() | Index() if mention.step.for_each is None or mention.in_source:
+        case refs.Item() | refs.Index() if mention.step.for_each is None or mention.in_source:
             return "has a meaning only inside a step with `for_each`", ()
-        case Item(name=name) if mention.step.for_each is not None and name != (mention.step.for_each.name or "item"):
+        case refs.Item(name=name) if mention.step.for_each is not None and name != (
+            mention.step.for_each.name or "item"
+        ):
             return f"names the item, which is called `{mention.step.for_each.name}` here", ()
         case _:
             return None
@@ -161,20 +151,20 @@ def _steps_named(conditions: Sequence[msgspec.Struct]) -> Iterator[tuple[str, st
 def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A step that may be skipped leaves nothing to refer to."""
     for mention in survey.mentions:
-        if isinstance(mention.reference, Unreadable) or mention.reference.default is not None:
+        if isinstance(mention.reference, refs.Unreadable) or mention.reference.default is not None:
             continue
         match mention.reference.source:
-            case StepOutput(step=name) | StepExitCode(step=name) | StepAnsweredBy(step=name) if (
+            case refs.StepOutput(step=name) | refs.StepExitCode(step=name) | refs.StepAnsweredBy(step=name) if (
                 name in mention.scope.known
             ):
                 why = _why_missing(mention.scope, mention.step, name, facts)
-                answered = isinstance(mention.reference.source, StepAnsweredBy)
+                answered = isinstance(mention.reference.source, refs.StepAnsweredBy)
                 if answered and type(mention.scope.known[name].action) is Task:
                     why = why or "is a task, which an agent may do"
                 if why is not None:
-                    with_default = replace(mention.reference, default=Default(value="…"))
+                    with_default = replace(mention.reference, default=refs.Default(value="…"))
                     detail = f"`{mention.step.id}`: `{mention.text}` may refer to nothing: `{name}` {why}."
-                    hint = f"Say what is used then: `{spelt(with_default)}`."
+                    hint = f"Say what is used then: `{refs.spelt(with_default)}`."
                     yield blame_step(mention.step.id, "E_REF_MAY_BE_MISSING", detail, hint)
 
 
@@ -199,7 +189,7 @@ def places(survey: Survey, facts: Facts) -> Iterator[Problem]:
     if survey.encoded is not None and b"${" not in survey.encoded:
         return
     for step_id, what, text, steps in _fixed_texts(survey):
-        found = misplaced_reference(text, steps)
+        found = refs.misplaced_reference(text, steps)
         if found is not None:
             whose = f"The {what} of `{step_id}`" if step_id is not None else f"The plan's {what}"
             hint = _INSTEAD.get(what) or (_OF_PARAM if "params" in found[:12] else _OF_PROSE)
@@ -241,7 +231,9 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str | None, str, str]]:
             words = _deciding(argv) if isinstance(argv, list | tuple) else [argv]
             for at, word in enumerate(words):
                 # The text of a program may well have a `$${` in it, which is none of ours.
-                if isinstance(word, str) and (at == 0 or next(references(word, item_name(step)), None) is not None):
+                if isinstance(word, str) and (
+                    at == 0 or next(refs.references(word, item_name(step)), None) is not None
+                ):
                     yield step.id, "program", word
     tasks = ((step.id, task) for _, step, task in survey.tasks)
     others = ((step.id, action) for step, action in survey.others)
@@ -354,7 +346,7 @@ def data_order(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def _readers(survey: Survey) -> Iterator[tuple[Scope, str, str]]:
     found: dict[tuple[int, str, str], Scope] = {}
     for mention in survey.mentions:
-        if not isinstance(mention.reference, Unreadable) and isinstance(mention.reference.source, StoredData):
+        if not isinstance(mention.reference, refs.Unreadable) and isinstance(mention.reference.source, refs.StoredData):
             found.setdefault((id(mention.scope), mention.step.id, mention.reference.source.key), mention.scope)
     for asked in survey.asked:
         if asked.step is not None:

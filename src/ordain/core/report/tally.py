@@ -36,20 +36,7 @@ from ordain.core.report.statistics import (
     StepTime,
     time_of,
 )
-from ordain.core.run.event import (
-    ApprovalGiven,
-    ExecutorStarted,
-    LineageEvent,
-    PlanArchived,
-    PlanCancelled,
-    PlanExpired,
-    PlanPrepared,
-    PlanRejected,
-    RunCancelled,
-    RunEvent,
-    RunPaused,
-    RunStarted,
-)
+from ordain.core.run import event as events
 from ordain.core.run.run_state import SETTLED, RunState, StepRecord
 from ordain.core.run.schedule import asks
 from ordain.core.run.state import apply
@@ -266,24 +253,24 @@ class PlanTally:
         """What its steps are counted under: a document that is prepared again is the same work."""
         return self.state.document or self.state.title
 
-    def fold(self, event: LineageEvent, at: Instant) -> None:
+    def fold(self, event: events.LineageEvent, at: Instant) -> None:
         """Count one event; raises IllegalTransition for what cannot happen."""
         before = self.state.stage
         apply_lineage(self.state, event, at)
         match event:
-            case PlanPrepared(plan_id=plan_id):
+            case events.PlanPrepared(plan_id=plan_id):
                 self._proposed.setdefault(plan_id, at)
-            case ApprovalGiven(approval=approval):
+            case events.ApprovalGiven(approval=approval):
                 proposed = self._proposed.pop(approval.plan_id, None)
                 if proposed is not None:
                     self._waited_ms.append(max(at - proposed, 0))
-            case PlanRejected() | PlanExpired() | PlanCancelled():
-                self._counted["rejections"] += isinstance(event, PlanRejected)
-                self._counted["expiries"] += isinstance(event, PlanExpired)
+            case events.PlanRejected() | events.PlanExpired() | events.PlanCancelled():
+                self._counted["rejections"] += isinstance(event, events.PlanRejected)
+                self._counted["expiries"] += isinstance(event, events.PlanExpired)
                 self._proposed.clear()
-            case PlanArchived():
+            case events.PlanArchived():
                 self._before_archiving = before
-            case RunStarted(approval_id=approval_id):
+            case events.RunStarted(approval_id=approval_id):
                 self._counted["runs_approved" if approval_id is not None else "runs_unasked"] += 1
 
     def close(self, tally: Tally, now: Instant) -> None:
@@ -363,7 +350,7 @@ class RunTally:
         self._not_held: dict[StepId, int] = {}
         """The newest attempt of a step that its contract was not held for."""
 
-    def fold(self, event: RunEvent, at: Instant) -> None:
+    def fold(self, event: events.RunEvent, at: Instant) -> None:
         """Count one event; raises IllegalTransition for what cannot happen."""
         state, step_id = self.state, getattr(event, "step", None)
         about_budget = bool(state.reached)
@@ -403,15 +390,15 @@ class RunTally:
 
     # --- Time ------------------------------------------------------------------------------------------------------
 
-    def _nobody_at_work(self, event: RunEvent) -> bool:
+    def _nobody_at_work(self, event: events.RunEvent) -> bool:
         """Whether this event tells that nobody carried the run out since the one before it."""
         at_work = any(self._about[part] for part in _AT_WORK)
         match event:
-            case ExecutorStarted() | RunCancelled():
+            case events.ExecutorStarted() | events.RunCancelled():
                 return True
             case DecisionGiven():  # which may come while others are at work
                 return not at_work
-            case RunPaused():
+            case events.RunPaused():
                 return at_work
             case _:
                 return False
@@ -425,7 +412,7 @@ class RunTally:
                 span.since = self._now
         self._time[Part.PERSON if self._about[Part.PERSON] or about_budget else Part.STOPPED] += gap
 
-    def _pass(self, event: RunEvent, gap: int) -> None:
+    def _pass(self, event: events.RunEvent, gap: int) -> None:
         """Let time pass in which the run was carried out. A contract that was looked at before its step began anything,
         or instead of that, is told by the event alone."""
         for step_id, span in self._spans.items():
@@ -467,11 +454,11 @@ class RunTally:
             self._steps[step_id] = self._tally.steps[key]
         return self._steps[step_id]
 
-    def _count(self, event: RunEvent, *, epoch: int, doubted: bool) -> None:
+    def _count(self, event: events.RunEvent, *, epoch: int, doubted: bool) -> None:
         """Count what an event says; `epoch` was the run's before it, and `doubted` whether its step was in doubt."""
         counted, other = self._tally.counted, self._tally.counted["other"]
         match event:
-            case ExecutorStarted():
+            case events.ExecutorStarted():
                 other["takeovers"] += epoch > 0
             case StepKept():
                 other["kept"] += 1

@@ -14,18 +14,8 @@ from ordain.core.plan.value import RunId
 from ordain.core.report.report import Prepared
 from ordain.core.run.attempt import ABORT, CHECK, DONE
 from ordain.core.run.event import Recorded
+from ordain.interfaces.cli import execution
 from ordain.interfaces.cli.decision import EndOfInput, ask_approval, decide, read_answer
-from ordain.interfaces.cli.execution import (
-    approve_and_start,
-    ask_elsewhere,
-    carry_out,
-    detach,
-    look_on,
-    no_wait,
-    resumed,
-    waiting,
-    watcher,
-)
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.cli.signals import INTERRUPTED
 from ordain.interfaces.view.event import log_line
@@ -51,16 +41,16 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
         session.notices(review.notices)
         if not session.json:
             session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
-        waits, events = waiting(session), watcher(session, events=True)
+        waits, events = execution.waiting(session), execution.watcher(session, events=True)
         work = session.app.runs.commit(
             review.plan_id, session.by, events, waiting=waits, preparation=prepared.preparation
         )
-        return carry_out(session, work, review.notices)
+        return execution.carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         detail = "This plan needs a person's approval, and nobody at a terminal can be asked here."
-        return ask_elsewhere(session, prepared, detail, "A person approves and starts it with:")
+        return execution.ask_elsewhere(session, prepared, detail, "A person approves and starts it with:")
     approved = ask_approval(session, review, whose)
-    return approve_and_start(session, approved) if approved is not None else _withdraw(session, prepared)
+    return execution.approve_and_start(session, approved) if approved is not None else _withdraw(session, prepared)
 
 
 def _withdraw(session: Session, prepared: Prepared) -> int:
@@ -84,7 +74,7 @@ def _withdraw(session: Session, prepared: Prepared) -> int:
 @click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
 @click.option("--preparation", metavar="PREP-…", help="Which preparation; it starts one run. Default: the newest.")
 @click.option("--on-behalf", metavar="JSON", hidden=True, help="The client of the MCP server that asked for it.")
-@no_wait
+@execution.no_wait
 def commit(
     session: Session,
     plan: str | None,
@@ -102,13 +92,13 @@ def commit(
             session.app.runs.startable(plan)
         words = ["commit", plan, *(["--no-wait"] if no_waiting else [])]
         words += ["--preparation", preparation] if preparation is not None else []
-        return detach(session, words, lambda: session.app.runs.executing(plan))
+        return execution.detach(session, words, lambda: session.app.runs.executing(plan))
     notices = session.app.plans.review(plan).notices
     session.notices(notices)
     by = session.by if on_behalf is None else _client(on_behalf)
-    waits = waiting(session, no_waiting)
-    work = session.app.runs.commit(plan, by, watcher(session), waiting=waits, preparation=preparation)
-    return carry_out(session, work, notices, commits=True)
+    waits = execution.waiting(session, no_waiting)
+    work = session.app.runs.commit(plan, by, execution.watcher(session), waiting=waits, preparation=preparation)
+    return execution.carry_out(session, work, notices, commits=True)
 
 
 def _client(text: str) -> Principal:
@@ -126,7 +116,7 @@ def _client(text: str) -> Principal:
 @click.argument("run_ref", metavar="[RUN]", required=False)
 @click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
 @click.option("--take-over", is_flag=True, help="End the process that is at work on it first, frozen or not.")
-@no_wait
+@execution.no_wait
 def resume(session: Session, run_ref: str | None, in_background: bool, take_over: bool, no_waiting: bool) -> int:
     """Resume an interrupted or paused run, or one that waited for an answer; by default the only one."""
     run_id = session.app.runs.find_run(run_ref)
@@ -142,8 +132,10 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
             report = session.app.runs.run(run_id)
             return run_id if report.executors > before else None
 
-        return detach(session, words, begun)
-    return carry_out(session, resumed(session, run_id, no_waiting=no_waiting, take_over=take_over), notices)
+        return execution.detach(session, words, begun)
+    return execution.carry_out(
+        session, execution.resumed(session, run_id, no_waiting=no_waiting, take_over=take_over), notices
+    )
 
 
 @command(example="ordain status")
@@ -212,10 +204,10 @@ def answer(
         return REFUSED
     report, chosen = decided
     if report.status in ("stopped", "paused") and (go_on or chosen == ABORT):
-        return carry_out(session, resumed(session, report.run_id))
+        return execution.carry_out(session, execution.resumed(session, report.run_id))
     if report.status in ("stopped", "paused") and chosen == CHECK:
         # Its contract is run now; that nothing else begins is what an answer without --resume means.
-        status = look_on(session, resumed(session, report.run_id, verify_only=True))
+        status = execution.look_on(session, execution.resumed(session, report.run_id, verify_only=True))
         return FINE if status == INTERRUPTED else status  # it stopped because nothing else was asked of it
     session.say(run_lines(report, session.style))
     if report.status in ("stopped", "paused"):

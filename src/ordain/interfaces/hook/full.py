@@ -21,17 +21,7 @@ from ordain.core.guard.host_tool import CLAUDE_CODE, PLAN_EXIT, strictest
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.canonical import short_id
 from ordain.core.text.problem import Problem, Refused, Severity
-from ordain.interfaces.hook.claude import (
-    NOTHING,
-    HookAnswer,
-    HookRequest,
-    Options,
-    calls_of,
-    denial,
-    denied_words,
-    refused_words,
-    remark,
-)
+from ordain.interfaces.hook import claude
 from ordain.interfaces.view.problem import data_text
 
 T = TypeVar("T")
@@ -54,7 +44,7 @@ NOTED = (
 EXAMPLE = data_text("prompts/example.plan.md")
 
 
-def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswer:
+def answer_by_app(asked: claude.HookRequest, options: claude.Options, start: str) -> claude.HookAnswer:
     """What a host is answered by the rules of a workspace that is opened whole."""
     app = open_workspace(start, exact=options.workspace is not None, alone=True)
     guard = app.guard.for_call().guard
@@ -62,22 +52,22 @@ def answer_by_app(asked: HookRequest, options: Options, start: str) -> HookAnswe
         return _judged(app, asked, options)
     except Exception:
         if guard.mode is Mode.OBSERVE:
-            return NOTHING
+            return claude.NOTHING
         raise
 
 
-def _judged(app: App, asked: HookRequest, options: Options) -> HookAnswer:
+def _judged(app: App, asked: claude.HookRequest, options: claude.Options) -> claude.HookAnswer:
     if asked.tool_name == PLAN_EXIT:
         return asyncio.run(_closing(app, leave_plan_mode(app, asked, host_principal())))
-    calls = calls_of(asked, options, app.workspace.settings()[0], app.workspace.workspace_path)
+    calls = claude.calls_of(asked, options, app.workspace.settings()[0], app.workspace.workspace_path)
     if not calls:
-        return NOTHING
+        return claude.NOTHING
     call, judged = strictest(app.guard.in_force().guard, calls)
     if judged.standing is CallStanding.OPEN:
-        return NOTHING
+        return claude.NOTHING
     seen = Seen(by=host_principal(), agent=CLAUDE_CODE, through=CLAUDE_CODE, session=asked.session_id)
     met = asyncio.run(_closing(app, app.guard.meet(call, seen)))
-    return denial(denied_words(met, call)) if met.refused else NOTHING
+    return claude.denial(claude.denied_words(met, call)) if met.refused else claude.NOTHING
 
 
 async def _closing(app: App, work: Coroutine[Any, Any, T]) -> T:
@@ -114,19 +104,19 @@ def host_principal() -> Principal:
     return Principal(name=name, channel=Channel.HOOK, agent=CLAUDE_CODE)
 
 
-async def leave_plan_mode(app: App, asked: HookRequest, by: Principal) -> HookAnswer:
+async def leave_plan_mode(app: App, asked: claude.HookRequest, by: Principal) -> claude.HookAnswer:
     """Propose the plan that the host would leave its plan mode with, or say what it lacks."""
     enforced = app.guard.in_force().guard.mode is Mode.ENFORCE
     text = asked.tool_input.get("plan")
     written = text if isinstance(text, str) and text.strip() else ""
     if written and _WRITTEN.search(written) is None:
         await app.guard.keep_note(written, by)
-        return remark(f"{NOTED}{EXAMPLE}") if enforced else NOTHING
+        return claude.remark(f"{NOTED}{EXAMPLE}") if enforced else claude.NOTHING
     try:
         said = await _proposed(app, written.encode(), by) if written else _unfinished([])
     except Refused as refused:
-        said = "\n".join(map(refused_words, refused.problems[:SHOWN_MAX]))
-    return denial(said) if enforced else NOTHING
+        said = "\n".join(map(claude.refused_words, refused.problems[:SHOWN_MAX]))
+    return claude.denial(said) if enforced else claude.NOTHING
 
 
 async def _proposed(app: App, data: bytes, by: Principal) -> str:

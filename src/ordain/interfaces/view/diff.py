@@ -10,20 +10,8 @@ from typing import Any
 
 import msgspec
 
+from ordain.core.approval.diff import difference
 from ordain.core.approval.diff.concern import Concern
-from ordain.core.approval.diff.difference import (
-    ALIKE_MIN,
-    ChangedStep,
-    Comparison,
-    FieldChange,
-    PlacedStep,
-    PlanDifference,
-    Side,
-    Since,
-    StepsDifference,
-    concern_words,
-    summary,
-)
 from ordain.core.plan.canonical import plan_hash, short_id
 from ordain.core.plan.value import PlanId
 from ordain.core.plan.words import write_duration
@@ -62,21 +50,21 @@ class ComparisonResult(msgspec.Struct, frozen=True, kw_only=True):
     new: ComparedPlan
     same: bool
     concerns: tuple[Concern, ...]
-    fields: tuple[FieldChange, ...]
-    steps: StepsDifference
-    fallbacks: StepsDifference
+    fields: tuple[difference.FieldChange, ...]
+    steps: difference.StepsDifference
+    fallbacks: difference.StepsDifference
 
 
-def comparison_result(found: Comparison) -> ComparisonResult:
+def comparison_result(found: difference.Comparison) -> ComparisonResult:
     changes = found.difference
     return picked(ComparisonResult, changes, old=_by_name(found.old), new=_by_name(found.new), same=changes.empty)
 
 
-def _by_name(side: Side) -> ComparedPlan:
+def _by_name(side: difference.Side) -> ComparedPlan:
     return picked(ComparedPlan, side, plan_hash=plan_hash(side.plan_id), title=side.plan.title)
 
 
-def difference_lines(comparison: Comparison, style: Style) -> Iterator[str]:
+def difference_lines(comparison: difference.Comparison, style: Style) -> Iterator[str]:
     """Two plans, what to read first, and everything that changed."""
     found = comparison.difference
     yield from _side("Old:", comparison.old, style)
@@ -87,14 +75,14 @@ def difference_lines(comparison: Comparison, style: Style) -> Iterator[str]:
         return
     if found.concerns:
         yield style.bold("Read first:")
-        for kind, detail in concern_words(found.concerns):
+        for kind, detail in difference.concern_words(found.concerns):
             yield f"  {style.bad('!')} {visible(detail)}  {style.dim(kind)}"
         yield ""
     yield from _plan_lines(found, style)
-    yield summary(found)
+    yield difference.summary(found)
 
 
-def since_lines(since: Since, identity: PlanId, style: Style) -> Iterator[str]:
+def since_lines(since: difference.Since, identity: PlanId, style: Style) -> Iterator[str]:
     """What changed since a plan that was approved or rejected, as an approver of another one sees it."""
     at = since.approved_at if since.approved_at is not None else since.rejected_at
     assert at is not None
@@ -111,7 +99,7 @@ def since_lines(since: Since, identity: PlanId, style: Style) -> Iterator[str]:
     yield f"    → ordain diff {short_id(since.plan_id)} {short_id(identity)}"
 
 
-def change_lines(found: PlanDifference, style: Style) -> Iterator[str]:
+def change_lines(found: difference.PlanDifference, style: Style) -> Iterator[str]:
     """Every field that differs, with its old and new value; of very many the first."""
     lines = [line for line in _plan_lines(found, style) if line]
     yield from lines[:_CHANGE_LINES_MAX]
@@ -119,7 +107,7 @@ def change_lines(found: PlanDifference, style: Style) -> Iterator[str]:
         yield f"… {len(lines) - _CHANGE_LINES_MAX:,} more lines:"
 
 
-def _side(label: str, side: Side, style: Style) -> Iterator[str]:
+def _side(label: str, side: difference.Side, style: Style) -> Iterator[str]:
     origin = [side.lineage] if side.lineage is not None else []
     if side.document is not None:
         origin.append(f"from {visible(side.document)}")
@@ -127,7 +115,7 @@ def _side(label: str, side: Side, style: Style) -> Iterator[str]:
     yield f"     {side.plan_id}"
 
 
-def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:
+def _plan_lines(found: difference.PlanDifference, style: Style) -> Iterator[str]:
     if found.fields:
         yield style.bold("Plan:")
         for change in found.fields:
@@ -144,7 +132,7 @@ def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:
 # --- Steps -----------------------------------------------------------------------------------------------------------
 
 
-def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
+def _steps_lines(steps: difference.StepsDifference, style: Style) -> Iterator[str]:
     """Every step that is not the same, in the new plan's order; a removed one where it used to be."""
     blocks = [(placed.number, 0, list(_whole(placed, "-", style))) for placed in steps.removed]
     blocks += [(placed.number, 1, list(_whole(placed, "+", style))) for placed in steps.added]
@@ -173,14 +161,14 @@ def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
         yield from lines
 
 
-def _alike(steps: StepsDifference, style: Style) -> list[list[int]]:
+def _alike(steps: difference.StepsDifference, style: Style) -> list[list[int]]:
     """The numbers of steps that changed in the same way, and in no other."""
     elsewhere = {one.number for one in steps.moved} | {one.number for one in steps.renamed}
     found: dict[tuple[str, ...], list[int]] = {}
     for one in steps.changed:
         if one.inside is None and one.number not in elsewhere:
             found.setdefault(tuple(_inner_lines(one, style)), []).append(one.number)
-    return [numbers for numbers in found.values() if len(numbers) >= ALIKE_MIN]
+    return [numbers for numbers in found.values() if len(numbers) >= difference.ALIKE_MIN]
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -196,7 +184,7 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(said) + (f" and {more:,} more ranges; --json lists them" if more else "")
 
 
-def _whole(placed: PlacedStep, mark: str, style: Style) -> Iterator[str]:
+def _whole(placed: difference.PlacedStep, mark: str, style: Style) -> Iterator[str]:
     paint = style.good if mark == "+" else style.bad
     step: dict[str, Any] = msgspec.to_builtins(placed.step)
     name, description = step.pop("id"), step.pop("description")
@@ -207,7 +195,7 @@ def _whole(placed: PlacedStep, mark: str, style: Style) -> Iterator[str]:
             yield f"     │ {paint(f'{mark} {_shown(line, exact)}')}"
 
 
-def _inner_lines(one: ChangedStep, style: Style) -> Iterator[str]:
+def _inner_lines(one: difference.ChangedStep, style: Style) -> Iterator[str]:
     for change in one.fields:
         yield from _indented(_field_lines(change, style), "     ")
     if one.inside is not None:
@@ -219,7 +207,7 @@ def _inner_lines(one: ChangedStep, style: Style) -> Iterator[str]:
 # --- Values ----------------------------------------------------------------------------------------------------------
 
 
-def _field_lines(change: FieldChange, style: Style) -> Iterator[str]:
+def _field_lines(change: difference.FieldChange, style: Style) -> Iterator[str]:
     """One field: on a line where both values fit, else line by line below its name."""
     name, exact = _path(change.path), _is_exact(change.path, change.old, change.new)
     values = (change.old, change.new)
