@@ -31,6 +31,9 @@ from ordain.documents.reading import read
 from ordain.records.records import lineage_id
 from ordain.records.surroundings import Surroundings
 
+_ANNOUNCED = ("W_OUTPUTS_REMOVED", "W_PLANS_ARCHIVED")
+"""Notices about other plans: whoever prepares is told, and they are no risk of the plan that is prepared."""
+
 
 class Reviews(DocumentLint):
     """Looks at plans in their surroundings."""
@@ -119,7 +122,8 @@ class Reviews(DocumentLint):
         left_out = not_bound(plan, here.named_files(plan), base.operands, writes, hidden)
         unusual = here.unusual(plan, settings)
         concerns = since.concerns if since is not None else ()
-        sources = RiskSources(tools, settings.understand, tasks, notices, left_out, unusual, concerns)
+        own = tuple(one for one in notices if one.code not in _ANNOUNCED)
+        sources = RiskSources(tools, settings.understand, tasks, own, left_out, unusual, concerns)
         return Review(
             plan_id=identity,
             plan_hash=plan_hash(identity),
