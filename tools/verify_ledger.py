@@ -1037,8 +1037,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(visible(f"{name}: {runs[name]}{answers_of(run)}"))
     print(f"{size} events in {len(result.tips)} streams; a good signature vouches for the first {signed} of them.")
     if outputs is not None:
-        counts = ", ".join(f"{len(found)} {name.replace('_', ' ')}" for name, found in outputs.items())
-        print(f"Kept outputs: {counts}.")
+        intact, changed, gone, left_out = map(len, outputs.values())
+        removed = f"{gone} removed by retention, " if gone else ""
+        never = " (what contracts write never is)" if left_out else ""
+        print(f"Kept outputs: {intact} intact, {changed} changed, {removed}{left_out} not kept here{never}.")
     print(f"Checkpoint, to be kept elsewhere: {kept}")
     print(f"Ledger does not verify: {len(result.findings)} findings." if result.findings else "Ledger verified.")
     print("This cannot show whether events were cut off after the last checkpoint that you kept.")

@@ -176,6 +176,24 @@ def test_plans_that_ended_long_ago_are_archived_and_nothing_is_deleted(workspace
     assert [one["last_run"] for one in listed] == [old] and is_kept(workspace, old)
 
 
+def test_an_announcement_is_no_risk_of_the_plan_that_is_prepared(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    said(workspace, "walrus", 31)
+    app = open_at_terminal(workspace.path)
+    review = asyncio.run(app.plans.prepare(TODAY.encode(), None, KIM)).review
+    asyncio.run(app.close())
+    announced = {"W_OUTPUTS_REMOVED", "W_PLANS_ARCHIVED"}
+    assert announced <= {one.code for one in review.notices}
+    assert announced.isdisjoint(place.part for one in review.risks for place in one.places)
+
+
+def test_whoever_trusts_is_told_what_will_go(workspace: Workspace) -> None:
+    workspace.write("ordain.toml", "[retention]\noutputs_days = 30\noutputs_mb = 2000\n")
+    done = workspace.at_terminal("trust", answers=[("Type yes", "no")])
+    told = "[retention] removes outputs of ended runs older than 30 days or beyond 2,000 MB for good, when"
+    assert told in " ".join(done.out.split())
+
+
 def test_a_robot_is_told_of_what_was_archived(workspace: Workspace) -> None:
     said(workspace, "walrus", 31)
     answer = json.loads(workspace.ordain("robot", "prepare", "small.plan.md").out)
@@ -327,6 +345,15 @@ def test_removed_is_told_from_missing_and_from_changed(workspace: Workspace) -> 
     changed(workspace, "UPDATE kept SET body = x'00'")
     assert verified(workspace) == {"intact": 0, "changed": 1, "removed": 1, "left_out": 1}
     assert workspace.ordain("audit", "verify").status == 1
+
+
+def test_what_a_contract_wrote_is_never_kept_and_both_verifiers_say_so(workspace: Workspace) -> None:
+    ran(workspace, SAYS.format(word="walrus") + "**contract:** ls look.plan.md\n", 0)
+    assert verified(workspace) == {"intact": 1, "changed": 0, "removed": 0, "left_out": 1}
+    told = "Kept outputs: 1 intact, 0 changed, 1 not kept here (what contracts write never is).\n"
+    assert told in workspace.ordain("audit", "verify").out
+    script = [sys.executable, "-I", "-S", str(ROOT / "tools/verify_ledger.py"), str(ledger_file(workspace))]
+    assert told in subprocess.run(script, capture_output=True, check=False, text=True).stdout
 
 
 def test_what_was_removed_kept_again_and_then_lost_is_missing(workspace: Workspace) -> None:

@@ -368,6 +368,13 @@ def remarks(before: Settings | None, now: Settings) -> Iterator[str]:
                 f"[tools.{name}] is called like Ordain's own server: the hook of {CLAUDE_CODE} judges no call of a "
                 "server that the host knows by that name. Call it otherwise."
             )
+    if now.removes_outputs:
+        over = [f"older than {now.outputs_days:,} day{'s' * (now.outputs_days != 1)}"] if now.outputs_days else []
+        over += [f"beyond {now.outputs_mb:,} MB"] if now.outputs_mb else []
+        yield (
+            f"[retention] removes outputs of ended runs {' or '.join(over)} for good, when the first new plan of a day "
+            "is prepared."
+        )
     yield from _of_models(before, now)
     yield from _of_hosts(now)
 

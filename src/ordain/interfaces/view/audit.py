@@ -106,7 +106,8 @@ def audit_lines(found: Audit, keys: frozenset[str], style: Style) -> list[str]:
     lines.append(f"Chain: {'intact' if found.chain_intact else style.bad('broken')}.")
     broken = style.bad(f"{outputs.changed} changed") if outputs.changed else "0 changed"
     gone = f"{outputs.removed} removed by retention, " if outputs.removed else ""
-    lines.append(f"Kept outputs: {outputs.intact} intact, {broken}, {gone}{outputs.left_out} not kept here.")
+    never = " (what contracts write never is)" if outputs.left_out else ""
+    lines.append(f"Kept outputs: {outputs.intact} intact, {broken}, {gone}{outputs.left_out} not kept here{never}.")
     signed = f"Signatures vouch for the first {found.signed_events} of {found.events} events."
     lines += [signed, "Checkpoint, to be kept where no agent can write:", f"  {found.events}:{found.head}"]
     return [*lines, *_CANNOT_TELL]
