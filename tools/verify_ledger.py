@@ -101,7 +101,8 @@ def opened_database(path: Path) -> tuple[sqlite3.Connection, int]:
     return connection, version
 
 
-SEALS = re.compile(rb'"(?:output_|whole_|items_|value_)?seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"')
+SEALS = re.compile(rb'"(?!env_)\w*seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"')
+"""Under every key that ends so; the environment alone is sealed and never kept."""
 ANY_SEAL = re.compile(rb"hmac-sha256(?:-whole)?:[0-9a-f]{64}")
 
 

@@ -16,6 +16,8 @@ import msgspec
 import pytest
 
 from tests.interfaces.workspace import KIM, Workspace
+from tests.model_wire import EVENTS, Answer, answering
+from tests.task_runs import carried_out, task
 from tests.twins.execution import ScriptedToolbox
 from tests.words import App, EffectClass, Rules, Style, audit_lines, shelf_path, state_path
 
@@ -61,6 +63,33 @@ def test_a_kept_output_that_was_changed_is_found(workspace: Workspace) -> None:
     connection.close()
     for one in verified(workspace, ledger):  # as in a copy that leaves them out
         assert one["findings"] == [] and one["outputs"]["left_out"] == before[0]["outputs"]["intact"]
+
+
+def test_everything_that_is_kept_is_looked_at_by_both(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs, results, protected files, prompts and transcripts: whatever is kept, under whichever key it is named."""
+    monkeypatch.setenv("MY_MODEL", "a-key")
+    loud = {"action": {"type": "run", "command": "seq 1 200000"}}
+    with answering(Answer(EVENTS["openai-chat"]("It is done."))) as server:
+        agent = f'[agents.coder]\nmodel = "openai-chat:a-model"\nbase_url = "{server.url}"\nkey_env = "MY_MODEL"\n'
+        went = carried_out(workspace.path, agent, loud, task(protect=["small.plan.md"]))
+    ledger = shelf_path(state_path(os.environ), workspace.path) / "ledger.db"
+    connection = sqlite3.connect(ledger)
+    kept = {seal.partition("/")[0] for (seal,) in connection.execute("SELECT seal FROM kept")}
+    events = b"".join(body for (body,) in connection.execute("SELECT body FROM events")).decode()
+    assert all(f'"{key}":"hmac' in events for key in ("output_seal", "seal", "prompt_seal", "transcript_seal"))
+    assert went.outcomes[1].transcript_seal in kept and len(kept) >= 4
+    for one in verified(workspace, ledger):
+        assert (one["outputs"]["intact"], one["outputs"]["changed"]) == (len(kept), 0)
+    connection.execute("UPDATE kept SET body = CAST(body || 'x' AS BLOB)")
+    connection.commit()
+    for one in verified(workspace, ledger):
+        assert (one["outputs"]["intact"], one["outputs"]["changed"]) == (0, len(kept))
+        assert len(one["findings"]) == len(kept)
+    connection.execute("DELETE FROM kept")
+    connection.commit()
+    for one in verified(workspace, ledger):
+        assert one["outputs"]["left_out"] >= len(kept)
+    connection.close()
 
 
 @pytest.mark.part(of=2)

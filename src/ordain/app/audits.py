@@ -42,8 +42,8 @@ from ordain.records.surroundings import Surroundings
 # --- Auditing --------------------------------------------------------------------------------------------------------
 
 LOOKS_MAX = 5
-_SEALS = re.compile(rb'"(?:output_|whole_|items_|value_)?seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"')
-"""Where an event names what is kept beside it. The environment is sealed as well, and never kept."""
+_SEALS = re.compile(rb'"(?!env_)\w*seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"')
+"""Where an event names what is kept beside it: under every key that says so. The environment is never kept."""
 _RESTORED = "The ledger was restored from a copy, which cannot know what became of this since."
 _UNWHOLE = frozenset({Kind.MISSING, Kind.CHAIN, Kind.UNREADABLE, Kind.STRAY})
 """What leaves no sense in comparing tables with the events."""
