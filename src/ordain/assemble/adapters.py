@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ordain.adapters.process.host import LocalHost
 from ordain.adapters.process.outside import CommandNotifier
 from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
 from ordain.adapters.state.client_token import FileClients
-from ordain.adapters.state.directory import state_directory
+from ordain.adapters.state.directory import check_state_directory, state_directory
 from ordain.adapters.state.keys import FileKeyring
 from ordain.adapters.state.note_shelf import FileNotes
 from ordain.adapters.state.sighting_log import SightingLog
@@ -34,8 +35,9 @@ from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.file_list import DirectoryOutlines
 from ordain.adapters.workspace.locate import LEDGER, state_paths
 from ordain.adapters.workspace.protected_file import ProtectedFiles
-from ordain.assemble.record import former_ledger, is_governing, ledgers
 from ordain.core.approval.approval import WorkspaceIdentity
+from ordain.core.run.event import WorkspaceOpened
+from ordain.core.text.problem import Refused
 from ordain.ports.agent import Doors, StepDoor
 from ordain.ports.ledger import Archive, Former, Ledger, NoteShelf, Sightings
 from ordain.ports.machine import Clients, Host, Keyring, Notifier, StopSwitch, WriterLock
@@ -43,6 +45,7 @@ from ordain.ports.model import Models
 from ordain.ports.process import Sandbox, Shell
 from ordain.ports.tool import Handlers, Sources, Toolbox, Upstreams
 from ordain.ports.workspace import Copies, Outlines, Protection, StepLogs, TemplateFile
+from ordain.records.records import WORKSPACE_STREAM, Records
 
 
 class Adapters:
@@ -74,15 +77,37 @@ class Adapters:
 
     @staticmethod
     def former_ledger(workspace: Path) -> Former | None:
-        return former_ledger(workspace)
-
-    @staticmethod
-    def ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
-        return ledgers()
+        """The ledger of a directory that is gone and was, by its inode, this one."""
+        here = workspace.stat()
+        for path, opened in Adapters.ledgers():
+            same = (opened.device, opened.inode) == (here.st_dev, here.st_ino)
+            if same and opened.path != str(workspace) and not Path(opened.path).exists():
+                return Former(str(path), Adapters.is_governing(path))
+        return None
 
     @staticmethod
     def is_governing(path: Path) -> bool:
-        return is_governing(path)
+        """Whether somebody trusted a configuration or enrolled a key in this ledger."""
+        ledger = SqliteLedger.open_to_look(path)
+        try:
+            # Whether it was signed as it should be is looked at when it is used.
+            state = Records(ledger).workspace(lambda *said: True)
+            return state.trusted is not None or bool(state.approvers)
+        finally:
+            ledger.let_go()
+
+    @staticmethod
+    def ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
+        """Every ledger of this user that can be read, and the directory it is about."""
+        for state in state_paths():
+            for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
+                check_state_directory(state)
+                with suppress(Refused):
+                    ledger = SqliteLedger.open_to_look(path)
+                    first = next(iter(ledger.read(WORKSPACE_STREAM)), None)
+                    ledger.let_go()
+                    if first is not None and isinstance(first.event, WorkspaceOpened):
+                        yield path, first.event.workspace
 
     @staticmethod
     def door() -> StepDoor:
