@@ -238,10 +238,9 @@ _HOMES: dict[str, str] = {
     "ordain.interfaces.mcp.argument": "read_arguments schema_of",
     "ordain.interfaces.mcp.follow": "RunTasks run_task",
     "ordain.interfaces.mcp.http": "http_application http_caller",
-    "ordain.interfaces.mcp.plan_surface": "PLAN_SURFACE",
+    "ordain.interfaces.mcp.plan_surface": "PLAN_SURFACE listed_plans",
     "ordain.interfaces.mcp.prompts": "PLAN_PROMPTS QUOTED_MAX STEPS_MAX quoted",
     "ordain.interfaces.mcp.proposal": "Proposal document_of",
-    "ordain.interfaces.mcp.resources": "listed_plans",
     "ordain.interfaces.mcp.server": "OrdainServer",
     "ordain.interfaces.mcp.subscription": "Context Subscription Watcher",
     "ordain.interfaces.mcp.surface": """
