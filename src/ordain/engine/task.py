@@ -26,16 +26,7 @@ from ordain.engine.affected import with_affected
 from ordain.engine.arbiter import Arbiter, Chosen, with_used
 from ordain.engine.call import Calls
 from ordain.engine.context import RunContext
-from ordain.engine.perform.effects import (
-    call_within,
-    cut_short,
-    how_it_ended,
-    is_structure,
-    make_outcome,
-    not_begun,
-    time_for,
-    with_unread,
-)
+from ordain.engine.perform import effects
 from ordain.engine.reads import Gathered, NothingGivenError, StepReads
 from ordain.engine.spoken import SpokenTask
 from ordain.ports.agent import Doors, Said
@@ -56,7 +47,7 @@ class TaskPerformer:
         self._refusing = asyncio.Lock()
 
     async def effect(self, step_id: StepId) -> Outcome:
-        step, timeout_ms = self._state.step(step_id), time_for(self._run, step_id)
+        step, timeout_ms = self._state.step(step_id), effects.time_for(self._run, step_id)
         limits, name = self._run.limits, self._state.steps[step_id].agent
         chosen, began = None, self._run.ports.clock.now()
         if limits.arbiter and is_open(step, tuple(self._state.plans_around(step_id)), limits.agent_for):
@@ -69,15 +60,15 @@ class TaskPerformer:
         limits = self._run.limits
         agent = limits.agents.get(name)
         if agent is None:
-            return not_begun(self._run, f"there is no agent `{name}` here")
+            return effects.not_begun(self._run, f"there is no agent `{name}` here")
         gathered = await self._gather(step_id, step)
         if gathered.lacks:
             return self._lacking(gathered)
         if agent.registered and limits.tier:
-            return not_begun(self._run, f"`{name}` is a function of a program, and nothing holds it to tier 1")
+            return effects.not_begun(self._run, f"`{name}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms, chosen)
         if agent.registered:
-            outcome = await call_within(self._run, step, self._called(agent, item), timeout_ms)
+            outcome = await effects.call_within(self._run, step, self._called(agent, item), timeout_ms)
         elif agent.is_model:
             calls = Calls(self._run, item, self._run.mark(step_id), self._refusing)
             outcome = self._after_calls(calls, item, await SpokenTask(self._run, step, agent, item, calls).outcome())
@@ -87,7 +78,7 @@ class TaskPerformer:
             outcome = await self._started(step, agent, item)
         if outcome.error == AGENT_CANNOT:
             return replace(outcome, detail=bounded(outcome.detail))
-        return cut_short(self._run, step, timeout_ms, outcome)
+        return effects.cut_short(self._run, step, timeout_ms, outcome)
 
     async def _started(self, step: Step, agent: Agent, item: WorkItem) -> Outcome:
         ports, limits, mark = self._run.ports, self._run.limits, self._run.mark(step.id)
@@ -99,7 +90,7 @@ class TaskPerformer:
                 server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
                 invocation = agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
             except (ValueError, OSError) as error:  # a full disk too: nothing has begun
-                return not_begun(self._run, f"could not be started: {error}")
+                return effects.not_begun(self._run, f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
             command = invocation.command(
                 room,
@@ -140,7 +131,7 @@ class TaskPerformer:
     def _lacking(self, gathered: Gathered) -> Outcome:
         escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
         detail = "what it reads cannot be handed over: " + "; ".join(lack.words for lack in gathered.lacks)
-        return not_begun(self._run, detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+        return effects.not_begun(self._run, detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
 
     async def _offer(
         self,
@@ -218,7 +209,7 @@ class TaskPerformer:
         return await self._reading.gather(step.action, output, lambda: self._results.own_item(step_id))
 
     def _finished(self, step_id: StepId, finished: Finished, said: Said, timeout_ms: int) -> Outcome:
-        error, detail = how_it_ended(finished, timeout_ms)
+        error, detail = effects.how_it_ended(finished, timeout_ms)
         if said.error is not None and error in (None, "F_STEP_FAILED") and finished.exit_code is not None:
             error, detail = "F_STEP_FAILED", f"{detail}: {said.error}" if detail else said.error
         cannot = why_cannot(said.text, finished.reported)
@@ -228,19 +219,19 @@ class TaskPerformer:
         kept, size = self._kept(finished, said)
         text, whole = kept[-OUTPUT_BYTES_MAX:], in_parts(kept) if size == len(kept) else None
         gap = b"\n" if finished.errors and text and not text.endswith(b"\n") else b""
-        outcome = make_outcome(
+        outcome = effects.make_outcome(
             self._run,
             step_id,
             finished.duration_ms,
             error,
-            with_unread(detail, wrong),
+            effects.with_unread(detail, wrong),
             text,
             size,
             whole,
             beside=gap + finished.errors,
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
-            output_json=said.as_value and error is None and whole is None and is_structure(text),
+            output_json=said.as_value and error is None and whole is None and effects.is_structure(text),
         )
         return replace(outcome, used=sound_usage(said.used) or reported)
 

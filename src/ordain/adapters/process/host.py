@@ -9,15 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from ordain.adapters.process import program
 from ordain.adapters.process.line import understanding
-from ordain.adapters.process.program import (
-    ROOT,
-    WRITABLE,
-    open_place_of,
-    program_fault,
-    system_program,
-    untrusted_because,
-)
 from ordain.adapters.state.user_rules import account_home, is_confirmed, user_file
 from ordain.adapters.workspace.locate import read_regular
 from ordain.core.policy.fact import LineFacts
@@ -45,7 +38,7 @@ class LocalHost:
     def look_at(self, directory: str) -> tuple[str, bool]:
         real = os.path.realpath(directory)
         try:
-            return real, open_place_of(Path(real)) is not None
+            return real, program.open_place_of(Path(real)) is not None
         except OSError:  # not there, or not ours to look at
             return real, False
 
@@ -64,10 +57,10 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     data, fault, command = b"", "is not an absolute path", None
     if path.is_absolute():
         try:
-            data, fault = read_regular(path), untrusted_because(path, workspace) or ""
+            data, fault = read_regular(path), program.untrusted_because(path, workspace) or ""
         except OSError as error:
             fault = f"cannot be read: {os.strerror(error.errno or 0).lower()}"
-        command = f"chmod go-w {path}" if fault == WRITABLE else None
+        command = f"chmod go-w {path}" if fault == program.WRITABLE else None
     if fault:
         hint = "Correct that, or move the file away; nothing is read from it as it is."
         raise refuse("E_CONFIG_USER", f"Your own configuration {path} {fault}.", hint, command=command)
@@ -86,7 +79,7 @@ def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str
     """The absolute path of a program, if installed. Raises Refused where the user's own settings name a wrong one."""
     settings = user_settings(env, workspace)
     if (given := settings.programs.get(name)) is None:
-        return system_program(name)
-    if (fault := program_fault(given, (*ROOT, os.geteuid()), workspace)) is not None:
+        return program.system_program(name)
+    if (fault := program.program_fault(given, (*program.ROOT, os.geteuid()), workspace)) is not None:
         raise refuse("E_CONFIG_USER", f"{settings.file} sets programs.{name} to {given}, which {fault}.")
     return given

@@ -13,16 +13,7 @@ import msgspec
 from ordain.core.approval.signature import PublicKey, Signature, Verifier, fingerprint, statement
 from ordain.core.plan.canonical import sha256
 from ordain.core.plan.value import Instant
-from ordain.core.run.event import (
-    ApproverEnrolled,
-    ApproverRevoked,
-    ConfigTrusted,
-    SignatureRefused,
-    StopLifted,
-    WorkspaceEvent,
-    WorkspaceOpened,
-    WorkStopped,
-)
+from ordain.core.run import event as events
 
 WRONG_PASSPHRASES_MAX = 5
 WRONG_PASSPHRASES_MS = 60_000
@@ -41,7 +32,7 @@ class WorkspaceState(msgspec.Struct):
     """The workspace, folded from its stream."""
 
     workspace_id: str | None = None
-    trusted: ConfigTrusted | None = None
+    trusted: events.ConfigTrusted | None = None
     approvers: dict[str, Approver] = {}
     """By the fingerprint of their keys."""
     refused_at: tuple[Instant, ...] = ()
@@ -88,22 +79,24 @@ def revocation(workspace_id: str, seq: int, key: str) -> bytes:
     return statement("revocation", {"workspace": workspace_id, "seq": seq, "key": key})
 
 
-def apply_workspace(state: WorkspaceState, event: WorkspaceEvent, at: Instant, verify: Verifier) -> WorkspaceState:
+def apply_workspace(
+    state: WorkspaceState, event: events.WorkspaceEvent, at: Instant, verify: Verifier
+) -> WorkspaceState:
     """Fold one event of the workspace's stream into its state and return it."""
     state.size += 1
     workspace = state.workspace_id or ""
     match event:
-        case WorkspaceOpened():
+        case events.WorkspaceOpened():
             # The first id stays: a second event of this kind is nothing that we write.
             state.workspace_id = state.workspace_id or event.workspace.id
-        case ConfigTrusted():
+        case events.ConfigTrusted():
             said = trusting(workspace, state.size, event.digest)
             if event.digest != sha256(event.text.encode()):
                 # What is signed is the digest, and what counts is the text.
                 state.unsigned += (f"event {state.size}: a trusted configuration that is not the one of its digest",)
             elif _vouched(state, event.signature, said, verify, "the trust in a configuration"):
                 state.trusted = event
-        case ApproverEnrolled():
+        case events.ApproverEnrolled():
             key = fingerprint(event.key)
             said = enrolment(workspace, state.size, event.name, event.key)
             proof = proof_of(workspace, event.name, event.key)
@@ -113,14 +106,14 @@ def apply_workspace(state: WorkspaceState, event: WorkspaceEvent, at: Instant, v
                 pass
             elif _vouched(state, event.signature, said, verify, f"the enrolment of {event.name}"):
                 state.approvers[key] = Approver(name=event.name, key=event.key, enrolled_at=at)
-        case ApproverRevoked():
+        case events.ApproverRevoked():
             said = revocation(workspace, state.size, event.key)
             known = state.approvers.get(event.key)
             if known is not None and _vouched(state, event.signature, said, verify, f"the revocation of {known.name}"):
                 state.approvers[event.key] = msgspec.structs.replace(known, revoked_at=at)
-        case SignatureRefused():
+        case events.SignatureRefused():
             state.refused_at = (*state.refused_at[-WRONG_PASSPHRASES_MAX:], at)
-        case WorkStopped() | StopLifted():
+        case events.WorkStopped() | events.StopLifted():
             pass  # what stops is the switch, which needs no ledger
         case _:
             assert_never(event)

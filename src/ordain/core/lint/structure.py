@@ -23,15 +23,7 @@ from ordain.core.plan.role import Count, Duration, Name, Role, parts
 from ordain.core.plan.template import fits
 from ordain.core.plan.words import counted
 from ordain.core.policy.tier import tier_of, tier_problem, writable
-from ordain.core.text.limit import (
-    COMMAND_BYTES_MAX,
-    CONCURRENCY_MAX,
-    INTEGER_MAX,
-    NESTED_PLANS_MAX,
-    REPETITIONS_MAX,
-    STEPS_LARGE,
-    STEPS_MAX,
-)
+from ordain.core.text import limit
 from ordain.core.text.path import pattern_fault
 from ordain.core.text.problem import Place, Problem, blame_plan, blame_step
 
@@ -54,18 +46,18 @@ def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
             which = "A nested plan" if scope.depth else "The plan"
             yield Problem(code="E_PLAN_NO_STEPS", detail=f"{which} has no steps.")
     count = len(survey.steps)
-    if count > STEPS_MAX:
-        detail = f"The plan has {count} steps or more; {STEPS_MAX} are allowed."
+    if count > limit.STEPS_MAX:
+        detail = f"The plan has {count} steps or more; {limit.STEPS_MAX} are allowed."
         yield Problem(code="E_PLAN_TOO_MANY_STEPS", detail=detail)
-    elif count > STEPS_LARGE:
-        detail = f"The plan has {count} steps; nobody reviews more than {STEPS_LARGE} with care."
+    elif count > limit.STEPS_LARGE:
+        detail = f"The plan has {count} steps; nobody reviews more than {limit.STEPS_LARGE} with care."
         yield blame_step(None, "W_PLAN_LARGE", detail, "Split it into plans that can each be approved on their own.")
 
 
 def nesting(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Plans inside plans are followed only so deep, and so is one that holds itself."""
     for step in survey.too_deep:
-        detail = f"The plan in `{step.id}` is nested more than {NESTED_PLANS_MAX} deep."
+        detail = f"The plan in `{step.id}` is nested more than {limit.NESTED_PLANS_MAX} deep."
         yield blame_step(step.id, "E_PLAN_NESTING", detail, "Put its steps into the plan around it.")
 
 
@@ -271,8 +263,8 @@ def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 # --- Numbers ---------------------------------------------------------------------------------------------------------
 
-_SURELY_SHORT = COMMAND_BYTES_MAX // 4
-_CONCURRENCY, _TIMEOUT = Count("concurrency", CONCURRENCY_MAX), Duration("timeout")
+_SURELY_SHORT = limit.COMMAND_BYTES_MAX // 4
+_CONCURRENCY, _TIMEOUT = Count("concurrency", limit.CONCURRENCY_MAX), Duration("timeout")
 
 
 def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -311,7 +303,7 @@ def _step_faults(step: Step) -> Iterator[str]:
     yield from _budget_faults(step.budget)
     if step.for_each is not None:
         for name, number in (("max", step.for_each.max), ("batch", step.for_each.batch)):
-            yield from _number_faults(Count(f"`{name}` of `for_each`", REPETITIONS_MAX), number)
+            yield from _number_faults(Count(f"`{name}` of `for_each`", limit.REPETITIONS_MAX), number)
         yield from _number_faults(_CONCURRENCY, step.for_each.concurrency)
     if step.verification is not None:
         yield from _declared_faults(step.verification)
@@ -338,7 +330,7 @@ def _budget_faults(budget: Budget | None) -> Iterator[str]:
     if budget is not None:
         for name in Budget.__struct_fields__:
             value = getattr(budget, name)
-            if value is not None and not 0 < value <= INTEGER_MAX:
+            if value is not None and not 0 < value <= limit.INTEGER_MAX:
                 yield f"budget of `{name}` must be more than zero, and a number that every reader holds exactly"
             elif value is not None and counted(name, value) == 0:
                 yield f"budget of `{name}` is less than a billionth of a dollar, which is what money is counted in"
@@ -364,6 +356,6 @@ def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
     looks = ((step, (text,)) for step, _, text in survey.looks)
     for step, words in chain(commands, programs, looks):
         long = (word for word in words if len(word) > _SURELY_SHORT)
-        if any(len(word.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX for word in long):
-            detail = f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes."
+        if any(len(word.encode("utf-8", "surrogatepass")) > limit.COMMAND_BYTES_MAX for word in long):
+            detail = f"A command of `{step.id}` is longer than {limit.COMMAND_BYTES_MAX} bytes."
             yield blame_step(step.id, "E_STEP_LIMIT", detail, "Put it into a script file and run that.")

@@ -27,19 +27,9 @@ from ordain.core.plan.model import NestedPlan
 from ordain.core.plan.refs import literal
 from ordain.core.plan.tool import ToolDefinition, action_kind, definition_of
 from ordain.core.plan.value import Instant, StepId
+from ordain.core.run import wait
 from ordain.core.run.result import Missing, Unfit
 from ordain.core.run.step_event import Outcome, StepState
-from ordain.core.run.wait import (
-    Settled,
-    at_signal,
-    badly,
-    release_lock,
-    stream_of,
-    stream_of_signal,
-    take_lock,
-    waits,
-    well,
-)
 from ordain.core.text.problem import Refused
 from ordain.core.text.secret import SecretMissing, with_secrets
 from ordain.engine.begin import covers
@@ -117,7 +107,7 @@ async def _custom(run: RunContext, action: Custom, attempt: Attempt) -> Outcome:
 class Look(NamedTuple):
     """What a look came to; without a stream to wait for, another follows after a while."""
 
-    found: Settled | None
+    found: wait.Settled | None
     stream: str | None = None
     size: int = 0
 
@@ -130,10 +120,10 @@ def _wait(run: RunContext, action: WaitFor, step_id: StepId, now: Instant) -> Lo
     condition = action.condition
     if not isinstance(condition, External):  # refused before a run can start (core.lint.unsupported)
         detail = f"the wait condition {condition.__struct_config__.tag} is not carried out by this version"
-        return Look(badly(run.state, step_id, now, "F_STEP_FAILED", detail))
+        return Look(wait.badly(run.state, step_id, now, "F_STEP_FAILED", detail))
     signal = run.records.signal(condition.key)
-    found = at_signal(run.state, step_id, signal, now, action.timeout_ms)
-    return Look(found, stream_of_signal(condition.key), signal.size)
+    found = wait.at_signal(run.state, step_id, signal, now, action.timeout_ms)
+    return Look(found, wait.stream_of_signal(condition.key), signal.size)
 
 
 def _wait_for_file(run: RunContext, action: WaitForFile, step_id: StepId, now: Instant) -> Look:
@@ -143,19 +133,19 @@ def _wait_for_file(run: RunContext, action: WaitForFile, step_id: StepId, now: I
     except Refused as refused:
         problem = refused.problems[0]
         if problem.code != "F_READ_MISSING":  # a link leads elsewhere: to wait would help nobody
-            return Look(badly(run.state, step_id, now, problem.code, problem.detail))
-        return Look(waits(run.state, step_id, now, f"the file `{action.path}`", action.timeout_ms))
-    return Look(well(run.state, step_id, now))
+            return Look(wait.badly(run.state, step_id, now, problem.code, problem.detail))
+        return Look(wait.waits(run.state, step_id, now, f"the file `{action.path}`", action.timeout_ms))
+    return Look(wait.well(run.state, step_id, now))
 
 
 def _acquire_lock(run: RunContext, action: AcquireLock, step_id: StepId, now: Instant) -> Look:
     lock = run.records.lock(action.lock_name)
-    return Look(take_lock(run.state, step_id, lock, now, action.timeout_ms), stream_of(lock.name), lock.size)
+    return Look(wait.take_lock(run.state, step_id, lock, now, action.timeout_ms), wait.stream_of(lock.name), lock.size)
 
 
 def _release_lock(run: RunContext, action: ReleaseLock, step_id: StepId, now: Instant) -> Look:
     lock = run.records.lock(action.lock_name)
-    return Look(release_lock(run.state, step_id, lock, now), stream_of(lock.name), lock.size)
+    return Look(wait.release_lock(run.state, step_id, lock, now), wait.stream_of(lock.name), lock.size)
 
 
 # --- Who does what ---------------------------------------------------------------------------------------------------
