@@ -31,6 +31,7 @@ import msgspec
 
 import ordain
 from tests.crash import world
+from tests.patience import patience
 from tests.words import (
     App,
     Channel,
@@ -48,7 +49,7 @@ from tests.words import (
 __all__ = ["KIM", "ROOT", "Told", "Verb", "Warm", "framed", "load", "receive", "run_told", "told_of"]
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
-HANGS_AFTER_S = 30
+HANGS_AFTER_S = round(patience(60))
 ROUNDS_MAX = 10
 """How often a run may be resumed or answered until it is wedged."""
 ROOT = Path(__file__).parent.parent.parent
