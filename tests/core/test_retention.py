@@ -60,3 +60,9 @@ def test_a_run_that_is_needed_keeps_all_of_its_own() -> None:
 
 def test_what_is_named_elsewhere_stays() -> None:
     assert gone(1, spared="b a") == {"middle": ("shared",), "new": ("c",)}
+
+
+def test_what_ended_within_a_day_stays_however_much_it_is() -> None:
+    runs = (kept("old", 2, "a"), kept("today", 0, "b"))
+    found = outputs_to_remove(runs, frozenset(), frozenset(), SIZES, Settings(outputs_mb=1), NOW)
+    assert [one.run.run_id for one in found] == ["old"]

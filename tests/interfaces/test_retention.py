@@ -141,6 +141,16 @@ def test_a_client_of_the_mcp_server_is_told(workspace: Workspace) -> None:
     assert "W_OUTPUTS_REMOVED" in json.dumps(answer) and old in json.dumps(answer)
 
 
+def test_an_agent_that_leaves_plan_mode_is_told(workspace: Workspace) -> None:
+    workspace.trust(f'{DAYS_30}[guard]\nmode = "enforce"\n')
+    old = said(workspace, "walrus", 31)
+    plan = "# Do\n\n## Steps\n\n### 1. Say\n\n**run:** true\n**contract:** test -f look.plan.md\n"
+    call = {"hook_event_name": "PreToolUse", "tool_name": "ExitPlanMode", "tool_input": {"plan": plan}}
+    asked = json.dumps({**call, "cwd": str(workspace.path), "session_id": "x"}).encode()
+    done = workspace.ordain("guard", "hook", "claude-code", "--workspace", str(workspace.path), stdin=asked)
+    assert "W_OUTPUTS_REMOVED" in done.out + done.err and old in done.out + done.err
+
+
 def test_a_run_that_needs_no_approval_tells_too(workspace: Workspace) -> None:
     workspace.trust(DAYS_30)
     old = said(workspace, "walrus", 31)
@@ -166,6 +176,16 @@ def test_of_too_much_the_oldest_goes_until_it_is_not_too_much(workspace: Workspa
     (told,) = prepared(workspace)
     assert [is_kept(workspace, run) for run in runs] == [False, False, True]
     assert runs[1] in told and runs[2] not in told
+
+
+def test_a_clock_that_jumps_ahead_makes_nothing_old_at_once(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    run = said(workspace, "walrus", 0)
+    app = at(workspace, -3650)
+    made = asyncio.run(app.plans.prepare(TODAY.encode(), None, KIM))
+    asyncio.run(app.close())
+    assert [one.code for one in made.review.notices if one.code == "W_OUTPUTS_REMOVED"] == []
+    assert is_kept(workspace, run)
 
 
 def test_plans_that_ended_long_ago_are_archived_and_nothing_is_deleted(workspace: Workspace) -> None:

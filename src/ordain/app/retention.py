@@ -22,6 +22,8 @@ from ordain.ports.ledger import Append, Ledger
 from ordain.records.records import WORKSPACE_STREAM
 from ordain.records.surroundings import Surroundings
 
+ANNOUNCED = ("W_OUTPUTS_REMOVED", "W_PLANS_ARCHIVED")
+"""Notices about other plans: every door passes them on, and they are no risk of the plan that is prepared."""
 REMOVED_AT_ONCE = 1_000
 """How many runs lose their outputs at a time; the next day takes the rest."""
 _OWN = (WORKSPACE_STREAM, RETENTION_STREAM)
@@ -42,11 +44,19 @@ class Retention:
     def __init__(self, here: Surroundings) -> None:
         self._here = here
 
-    async def remove(self, by: Principal) -> tuple[Problem, ...]:
+    def last_recorded(self) -> Instant:
+        """When something was last recorded about plans or the workspace. Ages are counted to then, so that a clock that
+        jumps ahead makes nothing old before a second look, on another day."""
+        here = self._here
+        changes = [one.state.changed_at for one in here.ledger.plans()]
+        changes += [one.at for one in here.ledger.read(WORKSPACE_STREAM)[-1:]]
+        return min(here.now(), max(changes, default=here.now()))
+
+    async def remove(self, by: Principal, as_of: Instant) -> tuple[Problem, ...]:
         """Remove what is too old or too much, and say what it was. What cannot be removed now stays for another day."""
         removed: list[Removal] = []
         with suppress(Refused):
-            await self._remove(by, removed)
+            await self._remove(by, as_of, removed)
         if not removed:
             return ()
         runs = ", ".join(str(one.run.run_id) for one in removed[:3])
@@ -57,7 +67,7 @@ class Retention:
         hint = "Their events, with sizes and digests of all of it, stay in the ledger."
         return (Problem(code="W_OUTPUTS_REMOVED", detail=detail, hints=(hint,), command="ordain log"),)
 
-    async def _remove(self, by: Principal, removed: list[Removal]) -> None:
+    async def _remove(self, by: Principal, as_of: Instant, removed: list[Removal]) -> None:
         here, ledger, snapshot = self._here, self._here.ledger, self._here.snapshot
         settings, now = snapshot.settings, here.now()
         here.refuse_stopped()  # whoever stopped everything wants to look at all of it
@@ -69,7 +79,7 @@ class Retention:
         for run in seen.ended:
             for seal in run.seals:
                 holders.setdefault(seal, set()).add(run.lineage)
-        for one in outputs_to_remove(seen.ended, needed, seen.elsewhere, sizes, settings, now)[:REMOVED_AT_ONCE]:
+        for one in outputs_to_remove(seen.ended, needed, seen.elsewhere, sizes, settings, as_of)[:REMOVED_AT_ONCE]:
             lineages = sorted(set().union(*(holders[seal] for seal in one.seals)))
             event = OutputsRemoved(run_id=one.run.run_id, seals=one.seals, size=one.size, by=by)
             removal = Append(

@@ -56,14 +56,14 @@ def outputs_to_remove(
     now: Instant,
 ) -> tuple[Removal, ...]:
     """What goes, run by run, the oldest first: what is older than `outputs_days`, then more until no more than
-    `outputs_mb` are left. `sizes` are those of everything that is kept."""
+    `outputs_mb` are left, but for what ended within a day. `sizes` are those of everything that is kept."""
     too_old = now - settings.outputs_days * DAY_MS if settings.outputs_days else -1
     most = settings.outputs_mb * MEGABYTE if settings.outputs_mb else None
     holders = Counter(seal for run in ended for seal in run.seals)
     total = sum(sizes.values())
     removals = []
     for run in sorted(ended, key=lambda run: (run.ended_at, run.run_id)):
-        if run.ended_at > too_old and (most is None or total <= most):
+        if run.ended_at > too_old and (most is None or total <= most or run.ended_at > now - DAY_MS):
             break
         if run.run_id in needed:
             continue

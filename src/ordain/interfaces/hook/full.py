@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ordain.app.app import App
 from ordain.app.guard import Seen
+from ordain.app.retention import ANNOUNCED
 from ordain.assemble.workspace import open_door, open_workspace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.guard.call import Call, CallStanding, Mode
@@ -124,11 +125,12 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
     lacking = [one for one in report.problems if one.severity is Severity.ERROR or one.code == _UNVERIFIED]
     if lacking or report.plan_id is None:
         return _unfinished(lacking)
-    waits = False
+    waits, also = False, ""
     with suppress(Refused):
         waits = app.plans.plan_line(report.plan_id).status in _WAITING
     if not waits:
-        await app.plans.prepare(data, None, by)
+        notices = (await app.plans.prepare(data, None, by)).review.notices
+        also = "".join(f"\n{one.code}: {one.detail}" for one in notices if one.code in ANNOUNCED)
     line, short = app.plans.plan_line(report.plan_id), short_id(report.plan_id)
     return (
         f"This plan is proposed to Ordain as {line.lineage} ({short}), and is {line.status}. Nothing of it was done.\n"
@@ -136,6 +138,7 @@ async def _proposed(app: App, data: bytes, by: Principal) -> str:
         "Then Ordain carries it out, step by step, and each contract says whether its step is done; `plan_status` "
         "tells its state. You need not leave plan mode, and must not do its steps yourself. Tell your user that it "
         "waits for them, and end your turn. To change it, edit the plan file and leave plan mode again."
+        f"{also}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ordain.app.retention import ANNOUNCED
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.model import Budget
 from ordain.core.plan.words import read_budget, read_failure
@@ -211,7 +212,8 @@ def _answer(planned: Planned) -> Answer:
                 f"A person approves it at a terminal with: {prepared.approval_command}",
                 f"Ask them to, then call plan_commit with plan={short_id(prepared.review.plan_id)}.",
             )
-        problems = (*planned.left, *notices_of(planned))
+        announced = (one for one in prepared.review.notices if one.code in ANNOUNCED)
+        problems = (*planned.left, *notices_of(planned), *announced)
     elif status == "asked":
         following = ("Ask a person, then call plan_generate again with the same goal and `answers` by question.",)
     else:
