@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from ordain.app.lint import DocumentLint, Params, placed, plan_or_refuse
+from ordain.app.retention import ANNOUNCED
 from ordain.app.succession import successor as reviewed_successor
 from ordain.core.approval.diff.difference import PlanDifference, Side, Since, concern_words, difference, summary
 from ordain.core.lineage.lineage import PlanState, Rejection
@@ -30,9 +31,6 @@ from ordain.core.text.problem import Problem, Refused
 from ordain.documents.reading import read
 from ordain.records.records import lineage_id
 from ordain.records.surroundings import Surroundings
-
-_ANNOUNCED = ("W_OUTPUTS_REMOVED", "W_PLANS_ARCHIVED")
-"""Notices about other plans: whoever prepares is told, and they are no risk of the plan that is prepared."""
 
 
 class Reviews(DocumentLint):
@@ -122,7 +120,7 @@ class Reviews(DocumentLint):
         left_out = not_bound(plan, here.named_files(plan), base.operands, writes, hidden)
         unusual = here.unusual(plan, settings)
         concerns = since.concerns if since is not None else ()
-        own = tuple(one for one in notices if one.code not in _ANNOUNCED)
+        own = tuple(one for one in notices if one.code not in ANNOUNCED)
         sources = RiskSources(tools, settings.understand, tasks, own, left_out, unusual, concerns)
         return Review(
             plan_id=identity,
