@@ -230,8 +230,7 @@ class PlanVerbs(PlanQueries):
             raise Refused(unfit)
         # Said now or never: with its first plan a moved directory gets a record of its own.
         notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
-        retention = Retention(self._here)
-        as_of = retention.last_recorded() if settings.removes_outputs else here.now()
+        as_of = Retention(self._here).last_recorded()
         plan = reread_plan(plan)  # what is appended stays, so it must be readable
         await here.identity()
         await self.expire_overdue()
@@ -273,7 +272,7 @@ class PlanVerbs(PlanQueries):
         state = await here.records.decide(stream, proposed, now)
         self.copies.write(stream, state)
         if is_new_day and settings.removes_outputs:  # only now, so that it is told whatever becomes of the proposal
-            notices += await retention.remove(by, as_of)
+            notices += await Retention(self._here).remove(by, as_of)
         review = self.reviews.review(plan, stream, state, notices)
         short = short_id(identity)
         startable = state.open_run is None or state.open_run == state.continues

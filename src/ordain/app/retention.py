@@ -48,6 +48,8 @@ class Retention:
         """When something was last recorded about plans or the workspace. Ages are counted to then, so that a clock that
         jumps ahead makes nothing old before a second look, on another day."""
         here = self._here
+        if not here.snapshot.settings.removes_outputs:
+            return here.now()
         changes = [one.state.changed_at for one in here.ledger.plans()]
         changes += [one.at for one in here.ledger.read(WORKSPACE_STREAM)[-1:]]
         return min(here.now(), max(changes, default=here.now()))
