@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 import threading
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.interfaces import terminal
 from tests.model_wire import EVENTS, Answer, Asked, WireServer, answering
 from tests.patience import PATIENCE_S, eventually, eventually_in_loop, hang_guard
 from tests.programs import need
@@ -310,6 +312,44 @@ def test_its_key_is_sent_to_its_server_and_stands_nowhere_else(workspace: Path) 
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path
     assert went.report.status == "completed"
+
+
+QUERY_KEY = "q7-of+an/address%21"
+
+
+def test_a_key_in_the_query_of_an_address_is_shown_nowhere(workspace: Path) -> None:
+    in_query = f"?api-version=2024-10-21&code={urllib.parse.quote(QUERY_KEY, safe='')}"
+
+    def refused(asked: Asked) -> Answer:
+        return Answer(status=400, body=json.dumps({"error": {"message": f"bad {QUERY_KEY} at {asked.path}"}}).encode())
+
+    with answering(refused) as server:
+        config = settings(server).replace(server.url, f"{server.url}{in_query}")
+        planner = f'[planner]\nmodel = "openai-chat:a-model"\nbase_url = "{server.url}{in_query}"\n'
+        far = f'[tools.far]\nurl = "http://127.0.0.1:9/mcp{in_query}"\n'
+        went = carried_out(workspace, config + planner + far, task(description="As of 2024-10-21."))
+    hidden, decoded = (f"[redacted agents.coder.base_url:{number}]" for number in (1, 2))
+    assert f"bad {decoded} at /v1/chat/completions?api-version=2024-10-21&code={hidden}" in went.outcomes[0].detail
+    run, plan = went.report.run_id, went.report.plan_id
+    verbs = [
+        "config",
+        "robot config",
+        "tools",
+        "robot tools",
+        "agents",
+        "log",
+        "robot log",
+        f"watch {run}",
+        "plan Goal",
+    ]
+    verbs += [f"{robot}show {one}" for robot in ("", "robot ") for one in (run, plan, f"{run} --transcript s1")]
+    ended = [terminal.without_terminal(*words.split(), cwd=workspace) for words in verbs]
+    shown = "\n".join(f"{one.out}{one.err}" for one in ended)
+    for path in (workspace / ".ordain").rglob("*.md"):
+        shown += path.read_text()
+    for form in (QUERY_KEY, urllib.parse.quote(QUERY_KEY, safe="")):
+        assert form not in shown
+    assert "It is at http://127.0.0.1:9/mcp?…." in shown and hidden in shown and "As of 2024-10-21" in shown
 
 
 # --- What a person approves ------------------------------------------------------------------------------------------

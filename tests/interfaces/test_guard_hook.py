@@ -133,10 +133,12 @@ def test_secrets_stand_in_no_note_and_long_arguments_in_no_answer(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAIL_TOKEN", "hunter2-hunter2")
-    workspace.trust(ENFORCE)
-    said = reason(asked(workspace, tool_input={"command": "curl -H hunter2-hunter2 " + "x" * 100_000}))
+    workspace.trust(ENFORCE + '[tools.far]\nurl = "https://tools.example/mcp?key=hunter3-hunter3"\n')
+    command = "curl -H hunter2-hunter2 -H hunter3-hunter3 " + "x" * 100_000
+    said = reason(asked(workspace, tool_input={"command": command}))
     assert said is not None and len(said) <= REASON_MAX
-    assert "hunter2-hunter2" not in sightings(workspace)[0].about + refusals(workspace)[0].subject
+    noted = sightings(workspace)[0].about + refusals(workspace)[0].subject
+    assert "curl" in noted and "hunter2-hunter2" not in noted and "hunter3-hunter3" not in noted
 
 
 def test_a_file_that_says_something_else_than_was_trusted_opens_nothing(workspace: Workspace) -> None:

@@ -32,7 +32,7 @@ from ordain.core.guard.call import Call, Guard, Judged, Met, cover_of
 from ordain.core.guard.sighting import Sighting, sighted
 from ordain.core.plan.value import Instant
 from ordain.core.policy.fact import LineFacts
-from ordain.core.policy.settings import Settings, UserSettings, secret_variables
+from ordain.core.policy.settings import Settings, UserSettings, secret_variables, secrets_in_addresses
 from ordain.core.policy.stop import stopped_problem
 from ordain.core.task.offer import DOOR
 from ordain.core.text.problem import Refused
@@ -58,7 +58,7 @@ class QuickGuard:
         from ordain.core.text.redaction import Redactor  # what is open needs none, and is answered sooner
 
         known, _ = KnownSecrets().known(secret_variables(self.settings), self.settings.secret_files)
-        clean = Redactor(known).text
+        clean = Redactor({**known, **secrets_in_addresses(self.settings)}).text
         met, sighting = sighted(
             call,
             judged,

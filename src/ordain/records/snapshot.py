@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.approval.approval import NARROWED
 from ordain.core.lineage.lineage import PlanState
 from ordain.core.lineage.workspace import WorkspaceState
-from ordain.core.policy.settings import Settings, secret_variables
+from ordain.core.policy.settings import Settings, secret_variables, secrets_in_addresses
 from ordain.core.policy.stop import StopOrder, stop_notice
 from ordain.core.text.problem import Problem, refuse
 from ordain.core.text.redaction import Redactor
@@ -98,7 +98,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def secrets(self) -> Mapping[str, str]:
         """The values of the secrets that the settings name."""
-        return self.ports.secrets.known(secret_variables(self.settings), self.settings.secret_files)[0]
+        return self._known()
+
+    def _known(self) -> Mapping[str, str]:
+        settings = self.settings
+        known, _ = self.ports.secrets.known(secret_variables(settings), settings.secret_files)
+        return {**known, **secrets_in_addresses(settings)}
 
     def refuse_unsigned(self) -> None:
         """Raise Refused where the workspace's record cannot be believed."""
@@ -118,7 +123,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return False
         # Files of secrets are read again where they were read; the settings that name them are the same.
         files = self.settings.secret_files if "secrets" in self.__dict__ else ()
-        return not files or self.ports.secrets.known(secret_variables(self.settings), files)[0] == self.secrets
+        return not files or self._known() == self.secrets
 
 
 def _looked(ports: Ports) -> tuple[bool, bytes | None, tuple[StopOrder, ...]]:

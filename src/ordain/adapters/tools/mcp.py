@@ -24,6 +24,7 @@ from ordain.core.guard.host_tool import callable_name, listed_definition
 from ordain.core.plan.canonical import sha256
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.policy.agent import shown_address
 from ordain.core.policy.sealing import RunEnvironment
 from ordain.core.text.problem import Refused, refuse
 from ordain.core.text.secret import Secret, SecretMissing, filled_secrets
@@ -85,7 +86,7 @@ class McpTools:
             how = 'Install it with `pip install "ordain[mcp]"`.'
             raise refuse("E_TOOL_SOURCE", f"The tool `{name}` needs the extra `mcp`: {error}.", how) from error
         except Exception as error:
-            how = f"It is at {source.url}."
+            how = f"It is at {shown_address(source.url or '')}."
             if source.url is None:
                 how = "It is started in an empty directory, where `{workspace}` means the workspace, with: "
                 how += typed(source.mcp)

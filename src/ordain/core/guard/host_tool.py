@@ -17,6 +17,7 @@ from ordain.core.guard.call import Call, CallStanding, Guard, Judged
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import DEFINITIONS, SHELL, ToolDefinition, ToolSource, operation_name
 from ordain.core.policy.settings import Settings
+from ordain.core.policy.tier import unescaped
 from ordain.core.text.control import CONFIGURATION_FILE, folded, is_control
 from ordain.core.text.limit import FORBIDDEN
 from ordain.core.text.path import is_kept
@@ -124,7 +125,6 @@ def found_twice(one: FoundPath, other: FoundPath) -> FoundPath:
 
 _QUOTES = "\"'`"
 _FILE_URL = re.compile(r"\Afile:(?://[^/]*)?(?=/)", re.IGNORECASE)
-_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def readings(path: str) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def readings(path: str) -> tuple[str, ...]:
     changes: tuple[Callable[[str], str], ...] = (
         lambda one: one.strip().strip(_QUOTES).strip(),
         lambda one: _FILE_URL.sub("", one),
-        lambda one: _ESCAPES.sub(lambda at: bytes.fromhex(at[0].replace("%", "")).decode("utf-8", "replace"), one),
+        unescaped,
         lambda one: one.replace("\\", "/"),
     )
     found = {path: None}

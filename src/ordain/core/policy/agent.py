@@ -13,7 +13,7 @@ from ordain.core.plan.action import Task
 from ordain.core.plan.canonical import canonical_bytes, digest
 from ordain.core.plan.command import typed
 from ordain.core.plan.model import Plan, Step, nested_plan_of
-from ordain.core.policy.tier import read_address
+from ordain.core.policy.tier import read_address, unescaped
 from ordain.core.text.problem import Problem, blame_step, closest
 
 AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
@@ -282,6 +282,15 @@ def shown_address(base_url: str) -> str:
     """An address as it is shown and recorded: what stands in its query may be a key."""
     address, query, _ = base_url.partition("?")
     return f"{address}?…" if query else address
+
+
+def secrets_in_query(address: str) -> Iterator[str]:
+    """What may be a key in an address, as it is written and as it is read: the values in its query but of a version."""
+    for pair in re.split("[&;]", address.partition("?")[2]):
+        name, mark, value = pair.partition("=")
+        if not name.lower().endswith("version"):
+            value = value if mark else name
+            yield from dict.fromkeys((value, unescaped(value), unescaped(value.replace("+", " "))))
 
 
 def address_of(base_url: str, path: str) -> str:

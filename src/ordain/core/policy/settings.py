@@ -8,12 +8,12 @@ import msgspec
 
 from ordain.core.plan.failure import Abort, FailurePolicy
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, ToolSource
-from ordain.core.policy.agent import Agent, ModelAccess, model_access, model_agent
+from ordain.core.policy.agent import Agent, ModelAccess, model_access, model_agent, secrets_in_query
 from ordain.core.policy.fact import SHELL_READS, LineFacts
 from ordain.core.policy.rule import RULE, CallRule
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.text.limit import DAY_MS
-from ordain.core.text.secret import may_name
+from ordain.core.text.secret import is_telling, may_name
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -260,6 +260,19 @@ def _keys_of_models(settings: Settings) -> set[str]:
     agents = [*settings.agents.values(), *([judge] if judge is not None else [])]
     keys = {agent.key_env for agent in agents if agent.key_env}
     return keys | ({planner.key_env} if planner is not None and planner.key_env else set())
+
+
+def secrets_in_addresses(settings: Settings) -> dict[str, str]:
+    """What may be a key in the addresses of models and tools, by the names that are shown in its place."""
+    addresses = {f"agents.{name}.base_url": agent.base_url for name, agent in settings.agents.items()}
+    addresses |= {f"tools.{name}.url": source.url or "" for name, source in settings.sources.items()}
+    addresses["planner.base_url"] = settings.planner_base_url
+    return {
+        f"{name}:{number}": value
+        for name, address in addresses.items()
+        for number, value in enumerate(secrets_in_query(address), 1)
+        if is_telling(value)
+    }
 
 
 def is_secret_variable(name: str, settings: Settings) -> bool:

@@ -84,6 +84,7 @@ _ADDRESS = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<target>(?:[/?](?:[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)?)"
 )
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?")
@@ -116,6 +117,11 @@ def read_address(text: str) -> Address | None:
     scheme, host, target = found["scheme"], found["host"].strip("[]"), found["target"]
     target = target if target.startswith("/") else f"/{target}"
     return Address(scheme=scheme, host=host, port=port, target=target) if 0 < port < 65536 else None
+
+
+def unescaped(text: str) -> str:
+    """What the escapes of addresses in a text stand for."""
+    return _ESCAPES.sub(lambda at: bytes.fromhex(at[0].replace("%", "")).decode("utf-8", "replace"), text)
 
 
 def header_fault(headers: Mapping[str, str]) -> str | None:

@@ -79,9 +79,10 @@ def config(session: Session) -> int:
             source = "off, until ordain.toml is trusted as it stands"
         value = shown_address(settings.planner_base_url) if key == "planner.base_url" else tree[setting]
         values[key] = SettingValue(value=value, source=source)
-    for agent in tree["agents"].values():
-        if "base_url" in agent:
-            agent["base_url"] = shown_address(agent["base_url"])
+    for field, named in (("base_url", tree["agents"]), ("url", tree["sources"])):
+        for one in named.values():
+            if one.get(field):
+                one[field] = shown_address(one[field])
     for name, field in {"agents": "agents", "tools": "sources", "rules": "rules", "commands": "commands"}.items():
         values |= {f"{name}.{one}": SettingValue(value=it, source="trusted") for one, it in tree[field].items()}
     user = session.app.workspace.user_settings()

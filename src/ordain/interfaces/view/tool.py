@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.core.plan.command import typed
 from ordain.core.plan.tool import ToolDefinition, argument_names
+from ordain.core.policy.agent import shown_address
 from ordain.core.policy.assignment import Assignment, RosterLine
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.style import Style
@@ -80,7 +81,7 @@ def _source(tool: ToolDefinition) -> str:
     if tool.command:
         return typed(tool.command)
     if tool.source is not None:
-        return tool.source.url or typed(tool.source.mcp)
+        return shown_address(tool.source.url or "") or typed(tool.source.mcp)
     if tool.python is not None:
         return f"{tool.python}, handed over by the program" if tool.registered else tool.python
     return "built in"
