@@ -26,14 +26,13 @@ from ordain.core.plan.value import Instant, RunId
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.report.progress import AttemptOutput, Told
 from ordain.core.run.event import ExecutorStarted, Recorded, RunEvent, RunOpened
-from ordain.core.run.state import replay
 from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
 from ordain.core.text.redaction import Redactor
-from ordain.engine.context import attempt_mark
 from ordain.engine.follow import RunFollower
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.view.style import Style
 from ordain.records.sink import Sink
+from tests.history import replay
 from tests.twins.execution import ScriptedShell
 from tests.twins.ledger import MemoryLedger
 from tests.twins.workspace import MemoryStepLogs
@@ -114,12 +113,14 @@ async def _looking(plan: Plan) -> float:
         ports=SimpleNamespace(shell=shell, clock=WallClock(), logs=MemoryStepLogs()),
         sink=Sink(redactor, ledger.seal),
         journal=SimpleNamespace(ledger=ledger),
+        mark=lambda step: f"bench/{step}",
+        spoken={},
     )
     following = RunFollower(run, ())
     marks = []
     for step in plan.steps[:AT_ONCE]:
         state.move(step.id, StepState.RUNNING)
-        marks.append(attempt_mark(state, step.id))
+        marks.append(run.mark(step.id))
     line = b"2026-01-01 12:00:00 INFO worker: compiled another file of the many that there are\n"
     shell.so_far = dict.fromkeys(marks, line * (70_000 // len(line)))
     rounds, before = 5, time.process_time()

@@ -12,14 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
-from ordain.core.policy.model_choice import model_access
 
 from bench.measure import Line, Size, compare
 from ordain.adapters.model.client import HttpModels
 from ordain.app.app import App
 from ordain.assemble.workspace import open_at_terminal
 from ordain.core.approval.approval import Channel, Principal
-from ordain.documents.settings_in_force import sha256
+from ordain.core.plan.canonical import sha256
+from ordain.core.policy.agent import model_access
 from ordain.planner.outcome import PlanRequest
 from ordain.planner.planner import Planner
 from ordain.ports.model import ModelRequest, UserText
