@@ -59,10 +59,6 @@ def _json(value: Any) -> Content:
     return Content(robot.to_json(value).decode())
 
 
-def _text(text: str) -> Content:
-    return Content(text, "text/plain")
-
-
 def _difference(app: App, names: Mapping[str, str]) -> Content:
     return _json(comparison_result(app.plans.diff(app.plans.stored(names["from"]), app.plans.stored(names["id"]))))
 
@@ -71,7 +67,7 @@ def _output(app: App, names: Mapping[str, str]) -> Content:
     found, parts = app.runs.output(names["id"], names["step"])
     data = b"".join(parts)
     whole = found.kept_bytes == found.output_bytes and len(data) <= OUTPUT_MAX
-    return _text(app.workspace.redactor().tail(data, OUTPUT_MAX, whole=whole))
+    return Content(app.workspace.redactor().tail(data, OUTPUT_MAX, whole=whole), "text/plain")
 
 
 async def _read_skill(call: ClientCall, names: Mapping[str, str]) -> Content:
