@@ -19,7 +19,7 @@ import pytest
 
 from ordain import Channel, Principal, Refused
 from tests.patience import eventually
-from tests.words import App, RunReport, StepReport, mark_of, open_at_terminal
+from tests.words import CUT_MARK, App, RunReport, StepReport, mark_of, open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 CHECK = b"test -s done.txt\n"
@@ -162,7 +162,8 @@ def test_a_hostile_step_is_contained_and_told_apart_from_success(workspace):
     events = [recorded.event for recorded in app.plans.log(report.run_id)]
     ended = next(event for event in events if type(event).__name__ == "AttemptEnded")
     assert ended.outcome.error == "F_CONTRACT_TAMPERED" and "`tests/check.sh` has changed" in ended.outcome.detail
-    assert ended.outcome.output_bytes >= 1_000_000_000 and len(ended.outcome.output_tail) <= 4000
+    assert ended.outcome.output_bytes >= 1_000_000_000
+    assert ended.outcome.output_tail.startswith(CUT_MARK) and len(ended.outcome.output_tail) <= len(CUT_MARK) + 4000
     assert ended.outcome.leftovers >= 2
     assert found.verified is not None and "PATH" in found.verified.env_names
     assert found.seen_before is None  # it was proved by the first attempt

@@ -194,6 +194,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.text.pattern": "PathPattern normal",
     "ordain.core.text.problem": "Place Problem Refused Severity refuse",
     "ordain.core.text.redaction": "Redactor",
+    "ordain.core.text.tail": "CUT_MARK",
     "ordain.core.text.secret": "Secret",
     "ordain.documents.guard_rules": "CannotEdit entries_of with_rules without_rules",
     "ordain.documents.markdown.writer": "write_markdown",

@@ -451,7 +451,19 @@ def test_of_a_long_line_without_its_beginning_the_end_is_shown():
     line = b"x" * (BLOCK_MAX + REDACTOR.window)
     assert REDACTOR.tail(line, 4000, whole=False) == ""
     assert REDACTOR.tail(line + b"END", 4000, whole=False) == "END"
-    assert REDACTOR.tail(line + b"x\nEND", 4000, whole=False) == "\nEND", "only where there is nothing else"
+    assert REDACTOR.tail(line + b"x\nEND", 4000, whole=False) == "x\nEND", "also where more follows it"
+
+
+@each("more", [b"", b"\nend\n"])
+def test_in_a_long_line_no_part_of_a_secret_is_shown_wherever_it_is_cut(more):
+    line = b"x" * (2 * BLOCK_MAX)
+    for after in range(3990 - len(PLAIN), 4005):
+        shown = REDACTOR.tail(line + PLAIN.encode() + b"y" * after + more, 4000, whole=False)
+        assert len(shown) == 4000 and not any(PLAIN[at : at + 4] in shown for at in range(len(PLAIN) - 3)), after
+    ends = b"y" * REDACTOR.window + line + more
+    assert "T" not in REDACTOR.tail(
+        b"T" * len(PLAIN) + ends, 1 << 20, whole=False
+    )  # the rest of one, at the very beginning
 
 
 LONG = varied(120)

@@ -9,6 +9,7 @@ from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import without_terminal
 from tests.interfaces.test_mcp_tools import answer_of
 from tests.interfaces.workspace import Workspace
+from tests.words import CUT_MARK
 
 FINE, REFUSED, FAILED = 0, 2, 4
 
@@ -146,6 +147,29 @@ def test_repaired_bytes_that_are_another_plan_say_what_they_leave_behind(workspa
     assert workspace.ordain(*one["command"].split()[1:]).status == FINE
     again = json.loads(workspace.ordain("prepare", "two.plan.md", "--json").out)
     assert "W_PLAN_LEFT_BEHIND" not in [one["code"] for one in again["problems"]]
+
+
+LONG_LINE = """\
+# Long
+
+1. `printf before; head -c 1500000 /dev/zero | tr '\\0' x; echo; echo end`
+2. `head -c 10000 /dev/zero | tr '\\0' x`
+3. `head -c 4000 /dev/zero | tr '\\0' x`
+"""
+
+
+def test_the_end_of_a_long_output_is_told_whole_and_marked_as_the_end(workspace: Workspace) -> None:
+    answer = ran(workspace, LONG_LINE)
+    tails = [step["output_tail"] for step in answer["data"]["steps"]]
+    assert tails == [f"{CUT_MARK}{'x' * 3995}\nend\n", f"{CUT_MARK}{'x' * 4000}", "x" * 4000]
+    run = answer["data"]["run_id"]
+    first, second, _ = (step["id"] for step in answer["data"]["steps"])
+    shown = workspace.ordain("show", run, "--verbose").out
+    assert [line.split()[-1] for line in shown.splitlines() if "… earlier output" in line] == [first, second]
+    assert "before" not in shown.partition("1 pass")[0].partition("xxx")[2]
+    with RpcClient(workspace.path, extensions=()) as client:
+        steps = answer_of(client.call("plan_status", what=run))["data"]["run"]["steps"]
+    assert [step["output_tail"] for step in steps[1:]] == [f"{CUT_MARK}{'x' * 2000}"] * 2
 
 
 # --- What is known of the place ------------------------------------------------------------------------------------

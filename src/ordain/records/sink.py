@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from ordain.core.run.attempt import whole_seal
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.text.redaction import BLOCK_MAX, Hidden, Redactor
+from ordain.core.text.tail import CUT_MARK, marked_tail
 from ordain.ports.ledger import Artifact
 from ordain.ports.process import PART_BYTES, Whole
 
 TAIL_CHARACTERS = 4000
-"""How much of an output stands in the ledger to be shown."""
+"""How much of an output stands in the ledger to be shown, after a mark where more came before it."""
 SO_FAR_CHARACTERS = 1000
 """How much of one that is still being written is told."""
 
@@ -68,7 +69,8 @@ class Sink:
         if not data:
             return Observed("", size or 0, "")
         whole = size is None or size == len(data)
-        tail = self._redactor.tail(data, TAIL_CHARACTERS, whole=whole)
+        tail = self._redactor.tail(data, TAIL_CHARACTERS + 1, whole=whole)  # one more: whether anything is before it
+        tail = marked_tail(tail if whole else f"{CUT_MARK}{tail[-TAIL_CHARACTERS:]}", TAIL_CHARACTERS)
         return Observed(tail, len(data) if size is None else size, self.seal(data))
 
     def hidden(self, parts: Iterable[bytes], *, whole: bool) -> tuple[Hidden, ...]:

@@ -23,6 +23,7 @@ from ordain.core.run.prompt import AGENT_CANNOT, fenced, one_line, spanned
 from ordain.core.run.run_state import SETTLED, RunState
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import refuse
+from ordain.core.text.tail import marked_tail
 
 # --- Brief -----------------------------------------------------------------------------------------------------------
 
@@ -240,12 +241,13 @@ def _result(one: Try) -> str:
 def _error(one: Try) -> str:
     if one.evidence is not None:
         held = one.evidence.verdict == "held"
-        return "" if held else (one.evidence.output_tail or one.evidence.detail or _result(one))[-TAIL_MAX:]
+        seen = one.evidence.output_tail or one.evidence.detail or _result(one)
+        return "" if held else marked_tail(seen, TAIL_MAX)
     if one.outcome is not None and one.outcome.error is None:
         return ""
     if one.outcome is not None and one.outcome.error == AGENT_CANNOT:
         return one.outcome.detail[-TAIL_MAX:]
-    return ((one.outcome.output_tail if one.outcome is not None else "") or _result(one))[-TAIL_MAX:]
+    return marked_tail((one.outcome.output_tail if one.outcome is not None else "") or _result(one), TAIL_MAX)
 
 
 # --- The text ------------------------------------------------------------------------------------------------------

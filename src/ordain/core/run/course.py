@@ -12,6 +12,7 @@ from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.value import StepId
 from ordain.core.run.run_state import AT_WORK, SETTLED, RunState, StepRecord
 from ordain.core.run.step_event import StepState
+from ordain.core.text.tail import CUT_MARK
 
 RESULT_MAX = 3000
 """How many characters of what one step gave are told."""
@@ -99,12 +100,12 @@ def _result(name: StepId, title: str, record: StepRecord) -> NeededResult:
         how += f", its check {record.evidence.verdict.value}"
     if outcome is None:
         return NeededResult(step=name, title=title, how=how)
-    text = outcome.output_tail
+    text = outcome.output_tail.removeprefix(CUT_MARK)
     return NeededResult(
         step=name,
         title=title,
         how=how,
         text=text[-RESULT_MAX:],
         files=outcome.affected_files or (),
-        cut=len(text) > RESULT_MAX or outcome.output_bytes > len(text.encode()),
+        cut=len(text) > RESULT_MAX or text != outcome.output_tail or outcome.output_bytes > len(text.encode()),
     )

@@ -18,6 +18,7 @@ from ordain.core.plan.condition import CustomCondition
 from ordain.core.plan.model import Plan, Step, check_of, contract_of
 from ordain.core.run.attempt import Try
 from ordain.core.run.course import Course
+from ordain.core.text.tail import marked_tail
 
 # --- Fence -----------------------------------------------------------------------------------------------------------
 
@@ -227,9 +228,9 @@ def _failure(setting: Setting) -> str:
     outcome, evidence = last.outcome, last.evidence
     if outcome is not None and outcome.output_tail:
         said = "The end of what the agent said then, which counts for nothing:\n\n"
-        lines.append(said + fenced(outcome.output_tail[-TAIL_MAX:]))
+        lines.append(said + fenced(marked_tail(outcome.output_tail, TAIL_MAX)))
     if evidence is not None and evidence.output_tail:
-        lines.append("The end of what the check wrote:\n\n" + fenced(evidence.output_tail[-TAIL_MAX:]))
+        lines.append("The end of what the check wrote:\n\n" + fenced(marked_tail(evidence.output_tail, TAIL_MAX)))
     # What a person said holds for every attempt after it, not only for the next.
     lines += [
         f"{one.decided_by} looked at attempt {one.attempt} and says:\n\n{fenced(one.said)}"

@@ -212,11 +212,9 @@ class Redactor:
         near = data[-(BLOCK_MAX + self.window + 4 * limit) :]
         # No more than that has a part in what is shown, unless much of it is hidden.
         shown = self._end(near, whole=whole and len(near) == len(data))
-        if len(shown) < limit and len(near) < len(data):
-            shown = self._end(data, whole=whole)
-        if not shown and not whole:
-            # All of it could be the rest of one token. What is longer than any private key is a long line instead.
-            shown = self._end(data, whole=False, longest=BLOCK_MAX)
+        if len(shown) < limit and not (whole and len(near) == len(data)):
+            # What is left out could be the rest of one token. Longer than any private key, it is a long line instead.
+            shown = self._end(data, whole=whole, longest=BLOCK_MAX)
         return shown[-limit:]
 
     def so_far(self, data: bytes, limit: int, *, whole: bool) -> str:

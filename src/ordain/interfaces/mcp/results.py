@@ -15,6 +15,7 @@ from ordain.core.plan.canonical import short_id
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.report import PlanLine, Prepared, Review, RunReport, StepReport
 from ordain.core.run.step_event import StepState
+from ordain.core.text.tail import marked_tail
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.report import ListResult, PreparedResult, RunResult, prepared_result, run_words
@@ -178,6 +179,6 @@ def run_answer(report: RunReport, commands: tuple[str, ...], *, full: bool) -> A
 
 
 def _step(step: StepReport) -> Any:
-    tails = {name: getattr(step, name)[-_TAIL_MAX:] for name in ("output_tail", "own_output_tail")}
+    tails = {name: marked_tail(getattr(step, name), _TAIL_MAX) for name in ("output_tail", "own_output_tail")}
     files = step.affected_files[:_FILES_MAX] if isinstance(step.affected_files, tuple) else None
     return picked(StepBrief, step, **tails, affected_files=files)

@@ -20,6 +20,7 @@ from ordain.core.run.budget import Spending, amount_said
 from ordain.core.run.step_event import Evidence, StepState
 from ordain.core.run.wait import SignalAwaited
 from ordain.core.task.work_item import form_lines
+from ordain.core.text.tail import CUT_MARK
 from ordain.interfaces.view.next_command import after_line, of_failure
 from ordain.interfaces.view.style import Style
 from ordain.interfaces.view.text import visible as visible
@@ -217,9 +218,11 @@ def _seen(evidence: Evidence) -> str:
 
 def tail_lines(output: str, rest: str) -> Iterator[str]:
     """The end of an output, and the command that shows the rest. How much that is cannot be told from the end."""
-    lines = output.rstrip("\n").split("\n")
+    lines = output.removeprefix(CUT_MARK).rstrip("\n").split("\n")
     if len(lines) > 8:
         yield f"         │ … earlier lines: {rest}"
+    elif output.startswith(CUT_MARK):
+        yield f"         │ … earlier output: {rest}"
     for line in lines[-8:]:
         yield from textwrap.wrap(
             visible(line), 140, initial_indent="         │ ", subsequent_indent="         │   ", drop_whitespace=False
