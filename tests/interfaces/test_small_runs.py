@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 from tests.interfaces.json_rpc import RpcClient
-from tests.interfaces.terminal import without_terminal
+from tests.interfaces.terminal import start, without_terminal
 from tests.interfaces.test_mcp_tools import answer_of
-from tests.interfaces.workspace import Workspace
+from tests.interfaces.workspace import Workspace, run_id
+from tests.patience import eventually
 from tests.words import CUT_MARK
 
 FINE, REFUSED, FAILED = 0, 2, 4
@@ -170,6 +172,18 @@ def test_the_end_of_a_long_output_is_told_whole_and_marked_as_the_end(workspace:
     with RpcClient(workspace.path, extensions=()) as client:
         steps = answer_of(client.call("plan_status", what=run))["data"]["run"]["steps"]
     assert [step["output_tail"] for step in steps[1:]] == [f"{CUT_MARK}{'x' * 2000}"] * 2
+
+
+def test_how_long_a_run_took_is_not_told_while_a_step_is_at_work(workspace: Workspace) -> None:
+    plan = workspace.approved("waits.plan.md")
+    executor = start(["commit", plan], cwd=workspace.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: (workspace.path / "pid").exists())
+    executor.kill()
+    executor.wait()
+    run = run_id(workspace.ordain("status").out)
+    shown = workspace.ordain("show", run).out
+    assert "Status: stopped" in shown and "  1 pending, 1 running, 1 attempt\n" in shown
+    assert "took" in workspace.ordain("cancel", run).out
 
 
 # --- What is known of the place ------------------------------------------------------------------------------------

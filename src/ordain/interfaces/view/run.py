@@ -38,6 +38,7 @@ def duration(milliseconds: int) -> str:
 MANY_STEPS = 50
 """More than this is read from what went wrong on."""
 _WRONG = frozenset({StepState.FAILED, StepState.ESCALATED, StepState.IN_DOUBT})
+_UNDER_WAY = frozenset({StepState.RUNNING, StepState.VERIFYING})
 
 
 # --- Runs ------------------------------------------------------------------------------------------------------------
@@ -78,7 +79,10 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
     words = [f"{found[state]:,} {_word(state, report).replace('_', ' ')}" for state in order]
     attempts = sum(step.attempts for step in report.steps if not step.unfolds)
     words.append(f"{attempts:,} attempt{'s' * (attempts != 1)}")
-    yield f"  {', '.join(words)}, took {duration(report.took_ms)}"
+    # What was recorded last is no end while a step is at work: how long that took is not known.
+    if not any(step.state in _UNDER_WAY for step in report.steps):
+        words.append(f"took {duration(report.took_ms)}")
+    yield f"  {', '.join(words)}"
     if quiet:
         yield f"  {len(report.steps) - len(steps):,} more, each by its name: ordain show {report.run_id}"
     for question in report.questions:
@@ -100,8 +104,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
 
 def _word(state: StepState, report: RunReport) -> str:
     """A step's state. In a run that a stop killed, nothing is running."""
-    under_way = state in (StepState.RUNNING, StepState.VERIFYING)
-    return "killed" if under_way and report.reason and report.status in ("stopped", "stalled") else state.value
+    stopped = report.reason and report.status in ("stopped", "stalled")
+    return "killed" if state in _UNDER_WAY and stopped else state.value
 
 
 def _step_line(step: StepReport, word: str, style: Style, digits: int, width: int) -> str:
