@@ -174,6 +174,22 @@ def test_the_end_of_a_long_output_is_told_whole_and_marked_as_the_end(workspace:
     assert [step["output_tail"] for step in steps[1:]] == [f"{CUT_MARK}{'x' * 2000}"] * 2
 
 
+def test_what_a_cancelled_run_names_next_works(workspace: Workspace) -> None:
+    run, _ = workspace.started("asks.plan.md")
+    refused = json.loads(workspace.ordain("cancel", "asks.plan.md", "--json").out)["problems"][0]
+    assert (refused["code"], refused["command"]) == ("E_RUN_OPEN", f"ordain cancel {run}")
+    ended = workspace.ordain("cancel", run)
+    assert "    → ordain prepare asks.plan.md" in ended.out and f"→ ordain rerun {run}  " not in ended.out
+    told = json.loads(workspace.ordain("show", run, "--json").out)
+    assert told["data"]["prepare"] == "ordain prepare asks.plan.md"
+    assert "ordain prepare asks.plan.md" in told["next"] and f"ordain rerun {run}" not in told["next"]
+    assert workspace.ordain(*told["data"]["prepare"].split()[1:]).status == FINE
+    assert "prepare" not in json.loads(workspace.ordain("show", run, "--json").out)["data"]
+    workspace.approve("asks.plan.md")
+    again = json.loads(workspace.ordain("rerun", run, "--json").out.splitlines()[-1])
+    assert (again["problems"], again["data"]["rerun_of"]) == ([], run)
+
+
 def test_how_long_a_run_took_is_not_told_while_a_step_is_at_work(workspace: Workspace) -> None:
     plan = workspace.approved("waits.plan.md")
     executor = start(["commit", plan], cwd=workspace.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

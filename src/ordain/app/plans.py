@@ -427,7 +427,8 @@ class PlanVerbs(PlanQueries):
 
     def _refuse_stage(self, state: PlanState, what: str, word: str) -> None:
         if state.stage is Stage.EXECUTING:
-            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
+            command = f"ordain cancel {state.open_run}" if what == "cancelled" else "ordain status"
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
         if state.stage not in TRANSITIONS[what]:
             possible = ", ".join(sorted(stage for stage in TRANSITIONS[what] if stage is not None))
             detail = f"The plan is {state.stage}, so it cannot be {word}."

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
 from ordain.app.gate import Gate
 from ordain.app.plan_view import UNDER_WAY
 from ordain.app.plans import PlanVerbs
 from ordain.app.retention import removal_notices, why_gone
 from ordain.core.approval.approval import Principal
-from ordain.core.lineage.lineage import Permission
+from ordain.core.lineage.lineage import Permission, Stage
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import PlanId, RunId, StepId
 from ordain.core.policy.sealing import SealedEnvironment
@@ -220,7 +223,15 @@ class RunView:
             answered=frozenset(one.step for one in self._gate.sent(state)),
             stalled_after_ms=self._stalled_after_ms(),
         )
-        return run_report(state, identity, self._here.now(), life)
+        report = run_report(state, identity, self._here.now(), life)
+        return replace(report, prepare=self._prepare(state)) if state.finished else report
+
+    def _prepare(self, state: RunState) -> str | UnsetType:
+        """What must come before another run of a plan that was cancelled or archived."""
+        plan = self._records.lineage(state.lineage)
+        if plan.stage not in (Stage.CANCELLED, Stage.ARCHIVED):
+            return UNSET
+        return f"ordain prepare {self._here.named(plan)}" if plan.document is not None else ""
 
     async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
         """Tell observers what was and is recorded about a run for as long as somebody carries it out. Only looks."""

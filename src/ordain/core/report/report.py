@@ -219,6 +219,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """The run that it goes on with."""
     replaced_by: RunId | None = None
     """The run that goes on in its place."""
+    prepare: str | msgspec.UnsetType = msgspec.UNSET
+    """The command that must come before another run of its plan, where that was cancelled or archived; empty where the
+    plan came without a document."""
     changed_at: Instant = Instant(0)
     """When something was recorded of it last."""
     took_ms: int = 0

@@ -18,7 +18,7 @@ from ordain.core.report.report import InboxItem, PlanStanding, Prepared
 from ordain.core.run.wait import SignalAwaited
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.cli.session import Session, command, in_utf8, read_to_store, with_params
-from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere
+from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere, run_again
 from ordain.interfaces.view.preview import prepared_lines
 from ordain.interfaces.view.question import context_lines, seen_lines
 from ordain.interfaces.view.report import InboxResult, ListResult, prepared_result
@@ -182,7 +182,7 @@ def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bo
         status = "failed" if failed else "cancelled"
         work = session.app.runs.cancel_run(what, session.by, reason, status=status, take_over=take_over)
         report = session.run(work)
-        following = [f"ordain show {report.run_id}", f"ordain rerun {report.run_id}"]
+        following = [f"ordain show {report.run_id}", *run_again(report)]
         return session.show(report, run_lines(report, session.style), next_=following)
     line = session.run(session.app.plans.cancel(session.plan_named(what), session.by, reason))
     short = short_id(line.plan_id)

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from ordain.core.plan.canonical import short_id
 from ordain.core.text.problem import Problem, Severity
 
@@ -24,10 +26,16 @@ def after_run(report: RunReport) -> list[str]:
     if report.status in _OPEN_VERBS:
         commands.append(f"ordain {_OPEN_VERBS[report.status]} {report.run_id}")
     if report.status in ("failed", "cancelled"):
-        commands += [*of_failure(report), f"ordain rerun {report.run_id}"]
+        commands += [*of_failure(report), *run_again(report)]
     if report.replaced_by is not None:
         commands.append(f"ordain show {report.replaced_by}")
     return commands
+
+
+def run_again(report: RunReport) -> list[str]:
+    """What the plan of an ended run is carried out with once more, or what must come before that."""
+    command = f"ordain rerun {report.run_id}" if report.prepare is UNSET else report.prepare
+    return [command] if command else []
 
 
 def of_failure(report: RunReport) -> list[str]:

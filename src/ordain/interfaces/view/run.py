@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from msgspec import UNSET
+
 from ordain.core.approval.approval import Principal
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.lineage.decision import answer_ways
@@ -173,8 +175,12 @@ def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str
     yield ""
     for command in commands:
         yield f"    → {style.bold(command)}"
-    approving = style.dim(f"(where it needs approval, first: ordain approve {short_id(report.plan_id)})")
-    yield f"    → {style.bold(f'ordain rerun {report.run_id}')}  {approving}"
+    if report.prepare is UNSET:
+        approving = style.dim(f"(where it needs approval, first: ordain approve {short_id(report.plan_id)})")
+        yield f"    → {style.bold(f'ordain rerun {report.run_id}')}  {approving}"
+    elif report.prepare:
+        after = style.dim(f"(once approved, ordain rerun {report.run_id} keeps the steps that passed)")
+        yield f"    → {style.bold(report.prepare)}  {after}"
     going_on = style.dim("(by another plan; unchanged steps that passed are kept)")
     yield f"    → {style.bold(f'ordain rerun {report.run_id} --with DOCUMENT')}  {going_on}"
 
