@@ -202,6 +202,14 @@ def test_how_long_a_run_took_is_not_told_while_a_step_is_at_work(workspace: Work
     assert "took" in workspace.ordain("cancel", run).out
 
 
+def test_a_command_that_only_reads_and_is_guarded_names_what_opens_it(workspace: Workspace) -> None:
+    said = workspace.ordain("guard", "check", "ls -la").out
+    assert "`shell:reads` would open" in said
+    assert "shell:reads" not in workspace.ordain("guard", "check", "ls -la > out").out
+    workspace.trust('[guard]\nopen = ["reads", "shell:reads"]\n')
+    assert "is open by `shell:reads`" in workspace.ordain("guard", "check", "ls -la").out
+
+
 # --- What is known of the place ------------------------------------------------------------------------------------
 
 

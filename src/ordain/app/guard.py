@@ -21,7 +21,7 @@ from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.model import Plan, all_steps
 from ordain.core.plan.tool import SHELL, ToolSource, operation_name, tool_name
 from ordain.core.plan.value import Instant, PlanId
-from ordain.core.policy.fact import CheckedCommand, LineFacts, facts_of
+from ordain.core.policy.fact import SHELL_READS, CheckedCommand, LineFacts, Risk, facts_of
 from ordain.core.policy.settings import Settings
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Refused
@@ -120,8 +120,11 @@ class GuardedCalls:
         understand = in_force.settings.understand
         line = understand(text) if understand is not None else LineFacts()
         judged = in_force.guard.judge(Call(tool=SHELL.name, args={"command": text}, definition=SHELL))
+        rule = judged.why
+        if judged.by_default and line.risk is Risk.READS:  # else there is more to open
+            rule += f"; `reads` never means a command, and `{SHELL_READS}` would open those that only read"
         return CheckedCommand(
-            command=text, risk=line.risk, facts=facts_of(line), rule=judged.why, verdict=judged.standing.value
+            command=text, risk=line.risk, facts=facts_of(line), rule=rule, verdict=judged.standing.value
         )
 
     def report(self, within_ms: int, *, agent: str | None = None, tool: str | None = None) -> WatchReport:
