@@ -210,6 +210,18 @@ def test_a_command_that_only_reads_and_is_guarded_names_what_opens_it(workspace:
     assert "is open by `shell:reads`" in workspace.ordain("guard", "check", "ls -la").out
 
 
+def test_a_planner_that_is_not_trusted_yet_says_to_trust_it(workspace: Workspace) -> None:
+    def refused() -> tuple[str, str]:
+        (one,) = json.loads(workspace.ordain("plan", "x", "--json").out)["problems"]
+        assert one["code"] == "E_PLANNER_NONE"
+        return one["hints"][0], one["command"]
+
+    assert "[planner], and below it" in refused()[0]
+    workspace.write("ordain.toml", '[planner]\nmodel = "anthropic:some"\n')
+    hint, command = refused()
+    assert "`ordain trust`" in hint and "Write into" not in hint and command == "ordain trust"
+
+
 # --- What is known of the place ------------------------------------------------------------------------------------
 
 

@@ -153,12 +153,17 @@ class Planner:
         if access is None:
             notices = [one for one in self._here.snapshot.notices if one.code == "W_CONFIG_UNTRUSTED"]
             command = notices[0].command if notices else None
+            hint = (
+                'Write into ordain.toml: [planner], and below it model = "anthropic:NAME" (or "openai:NAME", '
+                '"ollama:NAME"), and let a person run `ordain trust`.'
+            )
+            if notices and b"[planner]" in (self._here.snapshot.text or b""):
+                hint = "ordain.toml has a `[planner]`; it counts once a person has run `ordain trust`."
             untrusted = "; ordain.toml is not trusted as it is now, so what it names does not count yet"
             raise refuse(
                 "E_PLANNER_NONE",
                 f"No planner is configured: nobody is named who writes plans here{untrusted * bool(notices)}.",
-                'Write into ordain.toml: [planner], and below it model = "anthropic:NAME" (or "openai:NAME", '
-                '"ollama:NAME"), and let a person run `ordain trust`.',
+                hint,
                 command=command or "ordain explain E_PLANNER_NONE",
             )
         fault = self._here.ports.models.fault(access) if self._here.ports.models is not None else "no client is here"
