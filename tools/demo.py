@@ -30,7 +30,7 @@ HALF_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?\Z|\r\Z")
 
 def plain(text: str) -> str:
     """What a program wrote to a terminal, without the codes that move the cursor and colour."""
-    text = CODE.sub("", text).replace("\r\n", "\n")
+    text = re.sub(r"\r+\n", "\n", CODE.sub("", text))  # a program's own \r\n leaves the terminal as \r\r\n
     return re.sub(r"[^\n]*\r|[\x00-\x08\x0b-\x1f\x7f]", "", text)
 
 
@@ -80,6 +80,8 @@ def main() -> None:
         shutil.copytree(ROOT / "examples/greet", workspace)
         os.chdir(workspace)
         os.environ["ORDAIN_HOME"] = str(Path(folder) / "state")
+        for name in ("LINES", "COLUMNS"):  # the caller's; the pseudo-terminal says its own
+            os.environ.pop(name, None)
         if not COLOUR:
             os.environ["NO_COLOR"] = "1"
 
