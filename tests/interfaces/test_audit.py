@@ -84,9 +84,11 @@ def test_a_whole_ledger_fits_and_says_what_to_keep(workspace: Workspace) -> None
     done = workspace.ordain("audit", "verify")
     assert (done.status, done.err, FITS in done.out) == (FINE, "", True)
     assert ": unsigned, completed" in done.out and "cut off" in done.out
+    assert re.search(r" \d+ events, \d+ streams, 1 plan, 1 run\.\n", done.out)
     (kept,) = CHECKPOINT.findall(done.out)
     workspace.prepared("fails.plan.md")  # it may grow
-    assert workspace.ordain("audit", "verify", "--checkpoint", kept).status == FINE
+    done = workspace.ordain("audit", "verify", "--checkpoint", kept)
+    assert (done.status, ", 2 plans, 1 run." in done.out) == (FINE, True)
     other = f"{kept[:-1]}{'0' if kept[-1] != '0' else '1'}"
     done = workspace.ordain("audit", "verify", "--checkpoint", other)
     assert (done.status, "not those of the checkpoint" in done.out) == (FAILED, True)

@@ -497,6 +497,8 @@ def test_init_writes_the_defaults_once(workspace: Workspace):
     assert workspace.ordain("init").status == FINE
     settings = workspace.path / "ordain.toml"
     assert settings.read_bytes() == settings_template().encode()
+    for name, page in re.findall(r"(?m)^\[(\w+)\] .*\((docs/[a-z-]+\.md)\)", settings.read_text()):
+        assert f"[{name}]" in (Path(__file__).parents[2] / page).read_text(), f"{page} does not tell of [{name}]"
     assert workspace.ordain("run", "look.plan.md").err.count("W_CONFIG_UNTRUSTED") == 0  # the defaults need no trust
     settings.write_text(ALLOWS_COMMANDS)
     done = workspace.ordain("init")

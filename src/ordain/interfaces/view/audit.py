@@ -12,7 +12,7 @@ from ordain.core.lineage.workspace import Approver
 from ordain.interfaces.view.picked import picked
 from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.style import Style
-from ordain.interfaces.view.text import visible
+from ordain.interfaces.view.text import counted, visible
 
 _CANNOT_TELL = (
     "Not to be told from the ledger alone: whether its end was cut off after the last checkpoint that somebody kept,",
@@ -89,7 +89,8 @@ def audit_lines(found: Audit, keys: frozenset[str], style: Style) -> list[str]:
     if any(finding.kind == "table" for finding in found.findings):
         lines.append(f"  → {style.bold('ordain audit rebuild')}")
     verdict = style.bad("Ledger does not verify.") if found.findings else style.good("Ledger verified.")
-    lines += [f"{verdict} {found.events} events, {found.streams} streams, {found.plans} plans, {len(found.runs)} runs."]
+    numbers = {"event": found.events, "stream": found.streams, "plan": found.plans, "run": len(found.runs)}
+    lines += [f"{verdict} {', '.join(counted(number, noun) for noun, number in numbers.items())}."]
     for one in found.approvers:
         counts = "revoked" if one.revoked_at is not None else "counts"
         given = f", {'among' if fingerprint(one.key) in keys else 'not among'} the keys given" if keys else ""
