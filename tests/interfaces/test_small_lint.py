@@ -133,6 +133,23 @@ def test_a_fallback_cannot_change_how_the_failed_attempt_ended(workspace: Worksp
     assert "W_FALLBACK_UNPROVED" not in codes(workspace, plan(looking, fallbacks=[{"id": "f", "action": MAKE}]))
 
 
+def test_yaml_that_cannot_be_read_gets_a_hint(workspace: Workspace) -> None:
+    def hint(document: str) -> str:
+        (told,) = problems(workspace, document, "x.plan.md")
+        assert told["code"] == "E_DOC_SYNTAX"
+        return str(*told["hints"])
+
+    step = "# T\n\n## Steps\n\n### 1. A\n\n**tool:** read_file\n**args:**\n```yaml\n{}\n```\n"
+    for tabbed in ("title: T\nsteps:\n\t- run: ls\n", step.format("path:\n\tx: 1"), step.format("path:\n  - a\n\t- b")):
+        assert hint(tabbed) == "A tab is used for indentation, which YAML does not allow: use spaces."
+    front = "---\nowner: me\n{}\n---\n# T\n\n1. `ls`\n"
+    comma = "or write the comma that is missing."
+    assert hint(front.format("tags: [a, b\nstatus: x")) == f"Close the `[` on line 3 with `]`, {comma}"
+    assert hint(front.format("tags: {a: b")) == f"Close the `{{` on line 3 with `}}`, {comma}"
+    assert hint(front.format("tags: [")).startswith("Close the last `[` or `{` before line 4,")
+    assert hint(front.format('status: "x')) == "Close the quotation mark on line 3."
+
+
 IN_MARKDOWN = """\
 ---
 tools: [shell]

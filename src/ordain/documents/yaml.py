@@ -32,6 +32,13 @@ _AMBIGUOUS = compile_later(
     """,
     re.VERBOSE,
 )
+_SYNTAX_HINTS = {
+    "while parsing a flow sequence": "Close the `[` on line {} with `]`, or write the comma that is missing.",
+    "while parsing a flow mapping": "Close the `{{` on line {} with `}}`, or write the comma that is missing.",
+    "while parsing a flow node": "Close the last `[` or `{{` before line {}, or write the value that is missing.",
+    "while scanning a quoted scalar": "Close the quotation mark on line {}.",
+}
+"""What to do, by what libyaml was reading and on which line that starts, where its reason says too little."""
 _COMMENT = compile_later(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
 _LINE_SEPARATOR = compile_later("[\u2028\u2029]")
 FLAT_LINE = compile_later(
@@ -296,7 +303,14 @@ class _YamlReader:
         reason = error.problem or error.context or "it ends too early"
         # libyaml refuses an escaped half of a surrogate pair itself; everywhere else that is a forbidden character.
         code = "E_DOC_CONTROL_CHARACTER" if "invalid Unicode character escape" in reason else "E_DOC_SYNTAX"
-        self.problems.add(code, f"This is not YAML: {reason}.", line=self.first_line + line, column=column)
+        hint = ""
+        if text.split("\n")[line][column - 1 : column] == "\t":
+            hint = "A tab is used for indentation, which YAML does not allow: use spaces."
+        elif code == "E_DOC_SYNTAX" and error.context_mark:
+            hint = _SYNTAX_HINTS.get(error.context or "", "").format(self.first_line + error.context_mark.line)
+        self.problems.add(
+            code, f"This is not YAML: {reason}.", *filter(None, [hint]), line=self.first_line + line, column=column
+        )
 
     def _add(self, code: str, detail: str, event: yaml.Event | _FlatEvent, *hints: str) -> None:
         line, column = self._position(event)
