@@ -269,5 +269,5 @@ def test_in_the_sandbox_it_neither_writes_nor_sees_secrets_or_the_state(tmp_path
     files = f"[secrets]\nfiles = [{json.dumps(str(site.path / 'keys/mine'))}]"
     planned = site.planned(script, unenforced=False, more=files)
     assert (planned.unenforced, planned.drafted.reason) == (False, "could: reads ")
-    assert notices_of(planned) == ()
+    assert not notices_of(planned)
     assert (site.path / "VERSION").read_text() == "1.0.0\n"

@@ -18,7 +18,7 @@ from ordain.interfaces.hook import full
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 from tests.rows import each
 from tests.words import (
     REASON_MAX,
@@ -394,9 +394,7 @@ def test_the_command_answers_as_the_host_wants_it_and_leaves_nothing_undone(work
     done = hooked(workspace, asked(workspace), "--workspace", str(workspace.path), "--gateway", "gw")
     decided = json.loads(done.stdout)["hookSpecificOutput"]
     assert (done.returncode, done.stderr, decided["permissionDecision"]) == (0, b"", "deny")
-    for _ in range(200):
-        if refusals(workspace):
-            break
+    eventually(lambda: refusals(workspace), "the note of the refusal")
     assert [one.code for one in refusals(workspace)] == ["E_TOOL_GUARDED"]
     done = hooked(workspace, asked(workspace, "mcp__gw__send"), "--gateway", "gw")
     assert (done.returncode, done.stdout) == (0, b"")

@@ -254,7 +254,7 @@ def _whole_step(
     )
     yield from _other_fields(step, _STEP_SHOWN, width=12)
     report = view.reports.get(name) if view.reports is not None else None
-    yield from label_rows(("Evidence", visible(report.evidence) if report is not None else None))
+    yield from label_rows(("Evidence", (visible(report.evidence) or None) if report is not None else None))
 
 
 def _one_line(action: Action) -> str | None:
@@ -349,7 +349,7 @@ def _verification_lines(step: Step, verification: Verification) -> Iterator[str]
         yield from _values({f"  {name}": value for name, value in strategy.items()})
     else:
         yield from _labelled("Contract", contract.command, exact=True)
-        yield from label_rows(("It sees", ", ".join(shared_variables(step))))
+        yield from label_rows(("It sees", ", ".join(shared_variables(step)) or None))
         yield from label_rows(("Wants", f"exit status {contract.exit_code}" if contract.exit_code else None))
         if contract.stdout is not None:
             yield from _labelled("Output has", contract.stdout)

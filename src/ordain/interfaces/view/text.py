@@ -90,7 +90,7 @@ def _in_pane(pane: int | None) -> str:
 
 def label_rows(*pairs: tuple[str, str | None], indent: int = 7, width: int = 12) -> Iterator[str]:
     """What there is, each behind its label."""
-    return (f"{'':{indent}}{label + ':':<{width - 1}} {text}" for label, text in pairs if text)
+    return (f"{'':{indent}}{label + ':':<{width - 1}} {text}" for label, text in pairs if text is not None)
 
 
 # --- Rows of so many columns ------------------------------------------------------------------------------------------

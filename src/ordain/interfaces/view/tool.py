@@ -131,7 +131,7 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
         ("Told there", visible(told) if task.address else None),
         ("Besides", style.warn(own_tools) if task.own_tools else None),
         ("Network", style.warn("in a sandbox (tier 1) too") if task.network else None),
-        ("Agent sees", visible(", ".join(task.env))),
+        ("Agent sees", visible(", ".join(task.env)) or None),
         ("Has copies", f"{copies}, of your home directory, in the sandbox" if copies else None),
         ("Prompt", f"by {whose}" if task.prompt else None),
     )
