@@ -184,3 +184,11 @@ def test_a_doubt_is_settled_by_a_check_that_holds_and_asked_again_after_one_that
     if held:
         assert step.evidence == "contract held (exit status 0), settling a doubt after a crash"
     assert workspace.ordain("audit", "verify").status == FINE
+
+
+def test_a_plan_that_was_prepared_again_can_be_run_again(workspace: Workspace) -> None:
+    run, _ = workspace.started("small.plan.md")
+    workspace.prepared("small.plan.md")
+    again = workspace.at_terminal("rerun", run, answers=[("Type yes", "yes")])
+    assert again.status == 0, again.out
+    assert workspace.ordain("audit", "verify").status == 0

@@ -546,4 +546,6 @@ def _sealed_for(state: PlanState) -> SealedEnvironment | None:
 def _started_for(state: PlanState, approval: Approval | None, shown: Review | None) -> str:
     """What one run more is started for: the approval that permits it, where that counts as a preparation."""
     name = approval.approval_id if approval is not None else ""
-    return name if shown is not None or name in state.preparations else ""
+    newest = state.preparations.get(state.preparation)
+    counts = shown is not None and newest is not None and newest.run_id is not None  # as it will once it is recorded
+    return name if counts or name in state.preparations else ""
