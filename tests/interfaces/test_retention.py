@@ -338,7 +338,9 @@ def test_what_is_shown_in_place_of_it(workspace: Workspace) -> None:
     assert "was removed by retention on" in exactly.out and not (workspace.path / "exact").exists()
     shown = workspace.ordain("show", run)
     assert f"was removed by retention on {day}; its events hold the digests" in shown.err
-    assert "2000" in workspace.ordain("show", "--verbose", run).out, "the end is in the event"
+    verbose = workspace.ordain("show", "--verbose", run).out
+    assert "2000" in verbose, "the end is in the event"
+    assert f"… earlier lines: removed by retention on {day}\n" in verbose and "--output" not in verbose
 
 
 def test_what_an_agent_was_told_goes_too_and_that_is_said(workspace: Workspace) -> None:
@@ -387,19 +389,72 @@ def test_what_was_removed_kept_again_and_then_lost_is_missing(workspace: Workspa
     assert verified(workspace) == {"intact": 0, "changed": 0, "removed": 0, "left_out": 1}
 
 
-def test_a_rerun_says_that_what_it_needs_is_gone(workspace: Workspace) -> None:
-    workspace.trust(DAYS_30)
-    says = f"{SAYS.format(word='walrus')}**contract:** test -f look.plan.md\n"
-    uses = "\n### 2. Use it\n\n**tool:** write_file\n**args:**\n```yaml\npath: out\ncontent: ${say.output}\n```\n"
-    text = f"{says}{uses}**contract:** test -f allowed\n"
+KEPT = f"{SAYS.format(word='walrus')}**contract:** test -f look.plan.md\n"
+USES = "\n### 2. Use it\n\n**tool:** write_file\n**args:**\n```yaml\npath: out\ncontent: ${say.output}\n```\n"
+USES += "**contract:** test -f allowed\n"
+
+
+def ran_and_removed(workspace: Workspace, text: str) -> RunReport:
+    """A run whose outputs are gone, with its plan proposed again."""
     before = ran(workspace, text, 31)
-    prepared(workspace)
+    assert len(prepared(workspace)) == 1
+    prepared(workspace, text)
+    return before
+
+
+def test_a_rerun_that_needs_what_is_gone_is_refused_before_it_asks_for_approval(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    before = ran_and_removed(workspace, KEPT + USES)
     assert not is_kept(workspace, before.run_id)
+    day, again = time.strftime("%Y-%m-%d", time.gmtime()), f"ordain rerun {before.run_id} --from say"
+    why = f"`use-it` needs what `say` wrote in {before.run_id}, which was removed by retention on {day}."
+    refused = workspace.at_terminal("rerun", before.run_id)
+    assert (refused.status, "Type" in refused.out) == (2, False)
+    assert why in " ".join(refused.out.split()) and again in refused.out
+    answer = json.loads(workspace.ordain("robot", "rerun", before.run_id).out)
+    assert [(one["code"], one["detail"], one["command"]) for one in answer["problems"]] == [
+        ("E_OUTPUT_NOT_KEPT", why, again)
+    ]
+    workspace.write("allowed", "")
+    done = workspace.at_terminal("rerun", before.run_id, "--from", "say", answers=[("Type yes", "yes")])
+    assert done.status == 0, done.out
+
+
+def test_where_no_one_step_produces_all_that_is_gone_the_whole_plan_is_named(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    hums = "\n### 2. Hum\n\n**id:** hum\n**needs:** none\n**run:** seq 2000\n**contract:** test -f look.plan.md\n"
+    uses = USES.replace("### 2.", "### 3.").replace("${say.output}", "${say.output}${hum.output}")
+    before = ran_and_removed(workspace, KEPT + hums + uses)
+    workspace.write("allowed", "")
+    refused = workspace.at_terminal("rerun", before.run_id)
+    short = before.plan_id.removeprefix("plan:")[:12]
+    assert f"run all of it: ordain commit {short}" in " ".join(refused.out.split())
+    assert workspace.at_terminal("approve", short, answers=[("Type yes", "yes")]).status == 0
+    done = workspace.ordain("commit", short)
+    assert (done.status, "3 passed" in done.out) == (0, True), done
+
+
+def test_a_step_that_fails_for_what_is_gone_says_how_to_produce_it_again(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    workspace.write("allowed", "")
+    before = ran_and_removed(workspace, KEPT + USES)
+    (workspace.path / "allowed").unlink()
     app = open_at_terminal(workspace.path)
-    asyncio.run(app.plans.prepare(text.encode(), None, KIM))
     asyncio.run(app.approvals.approve(before.plan_id, KIM))
     again = asyncio.run(app.runs.rerun(before.run_id, KIM))
     asyncio.run(app.close())
     assert again.status == "failed"
     assert again.steps[0].attempts == 0, "it was kept"
-    assert "`${say.output}` gave a result that is not kept in this ledger" in str(again.steps[1].evidence)
+    told = f"; to produce it again: ordain rerun {again.run_id} --from say"
+    assert "`${say.output}` gave a result that was removed by retention on " in str(again.steps[1].evidence)
+    assert told in str(again.steps[1].evidence)
+
+
+@pytest.mark.parametrize("asks", ['steps["say"].exit_code == 0', 'steps["say"].status == "passed"'])
+def test_a_rerun_that_needs_only_how_a_step_ended_is_not_refused(workspace: Workspace, asks: str) -> None:
+    workspace.trust(DAYS_30)
+    text = f"{KEPT}\n### 2. Look\n\n**run:** test -f allowed\n**when:** {asks}\n"
+    before = ran_and_removed(workspace, text)
+    workspace.write("allowed", "")
+    done = workspace.at_terminal("rerun", before.run_id, answers=[("Type yes", "yes")])
+    assert done.status == 0, done.out

@@ -6,20 +6,24 @@ event names, changed since it was looked who needs what.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ordain.core.approval.approval import Principal
 from ordain.core.ledger import chain
 from ordain.core.lineage.retention import RETENTION_STREAM, KeptRun, Removal, needed_runs, outputs_to_remove
-from ordain.core.plan.value import Instant, RunId
+from ordain.core.plan.canonical import plan_id, short_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.run.attempt import seals_in
 from ordain.core.run.event import OutputsRemoved, RunEnded
-from ordain.core.text.problem import Problem, Refused
+from ordain.core.run.result import outputs_used
+from ordain.core.run.run_state import RunState
+from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.ports.ledger import Append, Ledger
 from ordain.records.records import WORKSPACE_STREAM
+from ordain.records.removal import day_of, removed_seals
 from ordain.records.surroundings import Surroundings
 
 ANNOUNCED = ("W_OUTPUTS_REMOVED", "W_PLANS_ARCHIVED")
@@ -120,10 +124,50 @@ def _looked_through(ledger: Ledger, kept: Set[str]) -> _Named:
 
 def why_gone(ledger: Ledger, seal: str) -> str | None:
     """When and why what was kept under a seal was removed, in words; None where it was not."""
-    for recorded in reversed(ledger.read(RETENTION_STREAM) if seal else ()):
-        if isinstance(recorded.event, OutputsRemoved) and seal in recorded.event.seals:
-            return f"was removed by retention on {_day(recorded.at)} (digest {seal})"
-    return None
+    words = removed_seals(ledger).get(seal) if seal else None
+    return f"was {words} (digest {seal})" if words is not None else None
+
+
+def removed_outputs(ledger: Ledger, run: RunState) -> dict[StepId, str]:
+    """The steps of a run whose outputs were removed, and when, in words."""
+    removed = removed_seals(ledger)
+    kept = ledger.kept_sizes() if removed else {}
+    outputs = {name: one.outcome.output_seal for name, one in run.steps.items() if one.outcome is not None}
+    return {name: removed[seal] for name, seal in outputs.items() if seal in removed and seal not in kept}
+
+
+def refuse_removed(
+    ledger: Ledger,
+    former: RunState,
+    plan: Plan,
+    again_from: StepId | None,
+    kept: Callable[[StepId | None], Sequence[StepId]],
+    going_on: str,
+) -> None:
+    """Raise Refused where a step that is run again needs what a step that is not run again wrote, and that was removed.
+    `kept` gives the steps that are not run again from some step on, `going_on` is the command without `--from`."""
+    removed = removed_outputs(ledger, former)
+    if not removed:
+        return
+    uses = [(step.id, StepId(name)) for step in plan.steps for name in outputs_used(step, plan) if name in removed]
+
+    def lacks(first: StepId | None) -> list[tuple[StepId, StepId]]:
+        keeps = set(kept(first))
+        return [(user, name) for user, name in uses if name in keeps and user not in keeps]
+
+    found = lacks(again_from)
+    if not found:
+        return
+    names = dict.fromkeys([*(name for _, name in found), *(step.id for step in reversed(plan.steps))])
+    first = next((one for one in names if not lacks(one) and again_from not in kept(one)), None)
+    user, name = found[0]
+    detail = f"`{user}` needs what `{name}` wrote in {former.run_id}, which was {removed[name]}."
+    if first is None:
+        short = short_id(plan_id(plan))
+        hint = f"No one step produces all of it again. Approve the plan, and run all of it: ordain commit {short}"
+        raise refuse("E_OUTPUT_NOT_KEPT", detail, hint, command=f"ordain approve {short}")
+    hint = f"Run `{first}` and all that depends on it again:"
+    raise refuse("E_OUTPUT_NOT_KEPT", detail, hint, command=f"{going_on} --from {first}")
 
 
 def removal_notices(ledger: Ledger, run_id: RunId) -> tuple[Problem, ...]:
@@ -135,10 +179,6 @@ def removal_notices(ledger: Ledger, run_id: RunId) -> tuple[Problem, ...]:
     count, size = sum(len(event.seals) for event, _ in found), sum(event.size for event, _ in found)
     detail = (
         f"What {run_id} had kept beside its events ({count:,} in all, {size:,} bytes) was removed by retention on "
-        f"{_day(found[-1][1])}; its events hold the digests and the last characters of each."
+        f"{day_of(found[-1][1])}; its events hold the digests and the last characters of each."
     )
     return (Problem(code="W_OUTPUTS_REMOVED", detail=detail),)
-
-
-def _day(at: Instant) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).date().isoformat()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ordain.app.gate import Gate
 from ordain.app.plan_view import UNDER_WAY
 from ordain.app.plans import PlanVerbs
-from ordain.app.retention import removal_notices, why_gone
+from ordain.app.retention import removal_notices, removed_outputs, why_gone
 from ordain.core.approval.approval import Principal
 from ordain.core.lineage.lineage import Permission, Stage
 from ordain.core.plan.canonical import short_id
@@ -145,6 +145,10 @@ class RunView:
     def removed(self, ref: str) -> tuple[Problem, ...]:
         """That `[retention]` removed what a run kept, where it did."""
         return removal_notices(self._here.ledger, self._records.find_run(ref))
+
+    def removed_outputs(self, run_id: RunId) -> Mapping[StepId, str]:
+        """The steps of a run whose outputs `[retention]` removed, and when, in words."""
+        return removed_outputs(self._here.ledger, self._records.run(run_id)[0])
 
     def brief(self, ref: str, step: str) -> Brief:
         """What a planner needs to know to propose how a run goes on after one of its steps."""

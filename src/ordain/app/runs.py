@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from ordain.app.authority import refuse_broken, refuse_unprotectable, taken_over
 from ordain.app.gate import Gate, given, meanwhile
 from ordain.app.plans import PlanVerbs
 from ordain.app.refusals import Refusals
+from ordain.app.retention import refuse_removed
 from ordain.app.run_end import RunEnds, refuse_if_ended
 from ordain.app.run_view import RunView, sealed_of
 from ordain.app.succession import GoingOn, going_on, opened_after, refuse_unready, replacing, unasked_or_why
@@ -143,14 +145,15 @@ class RunVerbs(RunView):
             # What is kept of it counts as done, so what it was begun on and decided by must count too.
             await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
             step = StepId(again_from) if again_from is not None else None
-            kept = keepable(former, step, person=by.person)
-            again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept)
+            kept, words = partial(keepable, former, person=by.person), f"ordain rerun {run_id}"
+            refuse_removed(self._here.ledger, former, former.plan, step, kept, words)
+            again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept(step))
             try:
                 report = await self._commit(
                     identity, by, observers, waiting, again=again, shown=shown, credential=credential
                 )
             except Refused as refused:
-                words = f"ordain rerun {run_id}{f' --from {step}' if step is not None else ''}"
+                words += f" --from {step}" if step is not None else ""
                 raise Refused([_then(problem, identity, words) for problem in refused.problems]) from refused
         return await self._gone_on(report, observers, waiting)
 

@@ -25,6 +25,7 @@ from ordain.core.run.result import Missing, Unfit, decoded, fitted, items_in, pa
 from ordain.core.run.run_state import StepRecord
 from ordain.core.run.step_event import GroupKind, Outcome, StepState
 from ordain.engine.journal import Journal
+from ordain.records.removal import removed_seals
 from ordain.records.sink import Sink
 
 _NEVER_RUN = StepRecord()
@@ -54,20 +55,28 @@ class Results:
             raise Missing(f"was {record.state.value} and gave nothing")
         if not outcome.output_bytes:
             return None if outcome.output_json else ""
-        data = self._bytes(outcome.output_seal, outcome.output_bytes)
+        data = self._bytes(step_id, outcome.output_seal, outcome.output_bytes)
         return decoded(outcome, data, self._state.step(step_id).action)
 
-    def _bytes(self, seal: str, size: int) -> bytes:
+    def _bytes(self, step_id: StepId, seal: str, size: int) -> bytes:
         if is_whole(seal):
             parts = self._journal.artifact(seal)
             data = b"".join(parts) if parts is not None else None
         else:
             data = self._journal.kept(seal)
         if data is None:
-            raise Missing("gave a result that is not kept in this ledger")
+            raise Missing(f"gave a result that {self._why_not_kept(step_id, seal)}")
         if len(data) != size:
             raise Missing(f"gave {size:,} bytes, of which only the end is kept")
         return data
+
+    def _why_not_kept(self, step_id: StepId, seal: str) -> str:
+        removed = removed_seals(self._journal.ledger).get(seal)
+        if removed is None:
+            return "is not kept in this ledger"
+        while (member := self._state.members.get(step_id)) is not None:
+            step_id = member.parent
+        return f"was {removed}; to produce it again: ordain rerun {self._state.run_id} --from {step_id}"
 
     def step(self, step_id: StepId) -> Step:
         """A step with the values that its action refers to. Raises Missing, and Unfit where one cannot stand there."""

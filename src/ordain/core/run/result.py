@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from ordain.core.plan.action import CallTool
+from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.command import command_text
 from ordain.core.plan.graph import links, stores_of
-from ordain.core.plan.model import Action, Plan
-from ordain.core.plan.refs import as_text, as_variable, escaped, literal, part
+from ordain.core.plan.model import Action, Plan, Step
+from ordain.core.plan.refs import (
+    Reference,
+    StepOutput,
+    StoredData,
+    Unreadable,
+    as_text,
+    as_variable,
+    escaped,
+    literal,
+    parse,
+    part,
+)
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, argument_faults, definition_of
 from ordain.core.policy.program import may_be_options
 from ordain.core.run.step_event import Outcome
@@ -96,6 +108,20 @@ def referred_to(plan: Plan) -> frozenset[str]:
     """The steps of a plan whose results others refer to or ask about."""
     stores = stores_of(plan)
     return frozenset(link.target for step in (*plan.steps, *plan.fallbacks) for link in links(step, stores))
+
+
+def outputs_used(step: Step, plan: Plan) -> Iterator[str]:
+    """The steps of a plan whose outputs a step puts in, reads or may ask about; not those whose end is all it wants."""
+    for link in links(step, stores_of(plan)):
+        match parse(link.text):
+            case Reference(source=StepOutput() | StoredData()):
+                yield link.target
+            case Unreadable() if link.text.startswith(("step:", "data.")):
+                yield link.target
+            case Unreadable() if link.code == "E_EXPR" and b".output" in canonical_bytes(step):
+                yield link.target
+            case _:
+                pass
 
 
 # --- Fit -------------------------------------------------------------------------------------------------------------

@@ -119,7 +119,8 @@ def show(
         return _show_graph(session, what, params, target)
     if names_run(what):
         report = session.app.runs.run(what)
-        lines = run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet")
+        verbose, removed = detail == "verbose", session.app.runs.removed_outputs(report.run_id)
+        lines = run_lines(report, session.style, verbose=verbose, quiet=detail == "quiet", removed=removed)
         notices = (*warnings(report), *session.app.runs.removed(what))
         return session.show(report, lines, notices=notices, next_=after_run(report))
     review = _review(session, what, params)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from msgspec import UNSET
@@ -15,7 +15,7 @@ from ordain.core.approval.approval import Principal
 from ordain.core.guard.plan_note import PlanNote
 from ordain.core.lineage.decision import answer_ways
 from ordain.core.plan.canonical import short_id
-from ordain.core.plan.value import Instant
+from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.agent import AgentChoice
 from ordain.core.report.report import InboxItem, PlanLine, RunReport, StepReport
 from ordain.core.run.budget import Spending, amount_said
@@ -46,9 +46,12 @@ _UNDER_WAY = frozenset({StepState.RUNNING, StepState.VERIFYING})
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
 
-def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: bool = False) -> Iterator[str]:
+def run_lines(
+    report: RunReport, style: Style, *, verbose: bool = False, quiet: bool = False, removed: Mapping[StepId, str] = {}
+) -> Iterator[str]:
     """The report of a run: every step by name, how it ended, how we know, what a person is asked, and what comes next.
-    `verbose` shows every output and all evidence; `quiet` only the steps that went wrong, which come first of many."""
+    `verbose` shows every output and all evidence; `quiet` only the steps that went wrong, which come first of many.
+    `removed` are the steps whose outputs were removed, and when, in words."""
     yield f"{style.bold('Run:')} {report.run_id}  {visible(report.title)}"
     yield f"  Plan:   {report.plan_id}"
     yield f"  Status: {_run_status(report, style)}"
@@ -73,7 +76,7 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield _step_line(step, _word(step.state, report), style, len(str(len(report.steps))), width)
         if own_budget := spent_words(one for one in report.spending if one.step == step.id):
             yield f"         {style.dim('Spent:')} {visible(own_budget)}"
-        yield from _step_details(step, report, verbose=verbose)
+        yield from _step_details(step, report, removed.get(step.id), verbose=verbose)
     if steps:
         yield ""
     found = Counter(step.state for step in report.steps)
@@ -125,9 +128,9 @@ def _step_line(step: StepReport, word: str, style: Style, digits: int, width: in
     return f"  {number:>{max(3, digits) + 1}} {state} {step.id:<{width}} {took}  {visible(why)}{tries}".rstrip()
 
 
-def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
+def _step_details(step: StepReport, report: RunReport, removed: str | None, *, verbose: bool) -> Iterator[str]:
     wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
-    own = f"ordain show {report.run_id} --output {shlex.quote(step.id)}"
+    own = removed or f"ordain show {report.run_id} --output {shlex.quote(step.id)}"
     if (wrong or verbose) and step.own_output_tail.strip():
         yield "         It wrote:"
         yield from tail_lines(step.own_output_tail, own)
@@ -227,7 +230,8 @@ def _seen(evidence: Evidence) -> str:
 
 
 def tail_lines(output: str, rest: str) -> Iterator[str]:
-    """The end of an output, and the command that shows the rest. How much that is cannot be told from the end."""
+    """The end of an output, and the command that shows the rest, or what became of it. How much that is cannot be told
+    from the end."""
     lines = output.removeprefix(CUT_MARK).rstrip("\n").split("\n")
     if len(lines) > 8:
         yield f"         │ … earlier lines: {rest}"
