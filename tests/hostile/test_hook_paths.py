@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import unicodedata
 from pathlib import Path
 
@@ -107,3 +108,20 @@ def test_a_path_in_one_spelling_has_one_reading() -> None:
     assert set(readings(composed)) == {composed, unicodedata.normalize("NFD", composed)}
     assert readings("~root/..") == ("~root/..", "./~root/..")
     assert readings("~/x") == ("~/x",), "every host means the home"
+
+
+@pytest.mark.parametrize("tool", ["Read", "Write"])
+def test_a_path_that_is_longer_than_any_is_judged_at_once_and_never_open(workspace: Workspace, tool: str) -> None:
+    paths = ["a/" * 5_000, "a/" * 100_000, "{ws}/" + "a/../" * 10_000 + "notes.txt", "é" * 2_048]
+    workspace.trust(SETTINGS.replace('"read_file"', '"read_file", "claude-code:Write"'))
+    began = time.monotonic()
+    assert all(refused(workspace, path, tool) for path in paths)
+    assert time.monotonic() - began < 4
+    workspace.trust(SETTINGS.replace("enforce", "observe"))
+    assert not any(refused(workspace, path, tool) for path in paths)
+
+
+def test_the_longest_path_is_judged_like_any(workspace: Workspace) -> None:
+    assert not refused(workspace, "a/" * 1_900 + "x", "Read")
+    assert not refused(workspace, "a/" * 1_900 + "x")
+    assert refused(workspace, "a/" * 1_900 + ".git/config")

@@ -346,8 +346,11 @@ def test_a_record_that_somebody_wrote_in_is_believed_by_nobody(workspace: Worksp
         b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": []}',
         b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": ' + b"[" * 100_000,
         b'{"hook_event_name": "PreToolUse", "tool_name": "' + b"x" * STDIN_MAX,
+        b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_name": "Read"}',
+        b'{"hook_event_name": "PreToolUse", "hook_event_name": "Stop", "tool_name": "Bash"}',
+        b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"a": {"x": 1, "\\u0078": 2}}}',
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_what_cannot_be_read_is_refused(data: bytes) -> None:
     said = reason(data)

@@ -21,6 +21,7 @@ from ordain.core.policy.tier import unescaped
 from ordain.core.text.control import CONFIGURATION_FILE, folded, is_control
 from ordain.core.text.limit import FORBIDDEN
 from ordain.core.text.path import is_kept
+from ordain.core.text.pattern import PATTERN_MAX
 from ordain.core.text.schema import understood
 
 # --- Host tool -------------------------------------------------------------------------------------------------------
@@ -218,6 +219,10 @@ def _on_file(tool: str, like: _OnFile, args: Mapping[str, Any], locate: Locate) 
     name = operation_name(CLAUDE_CODE, tool)
     if not isinstance(path, str) or not path or "\0" in path:
         yield Call(tool=name, args=args)
+        return
+    if len(path) > PATTERN_MAX or len(path.encode("utf-8", "surrogatepass")) > PATTERN_MAX:
+        # To resolve one takes seconds, and what a host makes of it nobody knows.
+        yield Call(tool=name, args=args, kept="is guarded: its path is longer than any path")
         return
     ours = DEFINITIONS[like.tool]
     if like.deep:

@@ -73,7 +73,9 @@ def answer_hook(data: bytes, options: Options) -> HookAnswer:
     try:
         if len(data) > STDIN_MAX:
             raise ValueError(f"more than {STDIN_MAX:,} bytes")
-        if msgspec.json.decode(data, type=_Event).hook_event_name != "PreToolUse":
+        event = msgspec.json.decode(data, type=_Event).hook_event_name
+        json.loads(data, object_pairs_hook=_each_once, parse_int=str, parse_float=str)
+        if event != "PreToolUse":
             return NOTHING
         asked = msgspec.json.decode(data, type=HookRequest)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -87,6 +89,12 @@ def answer_hook(data: bytes, options: Options) -> HookAnswer:
         return denial(refused_words(refused.problems[0]))
     except Exception as error:  # whatever it is, it is no reason to let a call through
         return denial(_failure(f"{type(error).__name__}: {error}"))
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    """Raise ValueError where a key comes twice: which of its values counts is up to whoever reads it."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice in one object")
 
 
 def denial(reason: str, then: Callable[[], None] | None = None) -> HookAnswer:
