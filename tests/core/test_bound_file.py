@@ -1,7 +1,7 @@
 """Which files a step names, what steps may write, and what is said of what no approval is bound to."""
 
 import re
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from hypothesis import given
 from msgspec.structs import replace
@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from ordain.adapters.process.shell_text import ShellText
 from ordain.core.plan.action import Ask, RunCommand, Task
 from ordain.core.plan.model import Step, all_steps
+from ordain.core.plan.role import About, EffectClass, PathWritten
 from ordain.core.plan.tool import BUILT_IN
+from ordain.core.plan.value import Value
 from ordain.core.policy.bound_file import NotBound, Writes, command_texts, named_files, not_bound
 from tests.build import plan, step
 from tests.plans import plans
@@ -119,6 +121,19 @@ def test_what_a_step_may_write(made: Step, written: tuple[str, ...] | None) -> N
     writes.add(made)
     for path, changes in (("x", ("x",)), ("build/a/b", ("build/**",)), ("x/deep", ("x/",))):
         assert writes.may_change(path) == (written is None or not set(written).isdisjoint(changes))
+
+
+class Touch(Value, frozen=True, tag_field="type", tag="touch"):
+    """An action as somebody may add one: its fields say what it writes."""
+
+    path: Annotated[str, PathWritten()]
+    below: Annotated[str, PathWritten(deep=True)]
+    about: ClassVar[About] = About(effect=EffectClass.REPEATABLE, did="touched `{0.path}`")
+
+
+def test_an_action_writes_what_its_fields_say() -> None:
+    made = step("a", action=Touch(path="x", below="build"))  # type: ignore[arg-type]
+    assert Writes(BUILT_IN, {}, 0).of(made) == ("x", "build", "build/")
 
 
 def said(*steps: Step, files: dict[str, str]) -> list[tuple[str, tuple[str, ...]]]:

@@ -123,6 +123,14 @@ def test_what_is_too_old_goes_and_whoever_prepares_is_told(workspace: Workspace)
     assert "W_OUTPUTS_REMOVED" not in again.out, "it is looked once a day"
 
 
+def test_a_plan_that_is_known_is_prepared_without_a_second_look(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    ran(workspace, TODAY, 2)
+    prepared(workspace)
+    said(workspace, "walrus", 31)
+    assert prepared(workspace) == []
+
+
 def test_a_robot_is_told(workspace: Workspace) -> None:
     workspace.trust(DAYS_30)
     old = said(workspace, "walrus", 31)
@@ -210,7 +218,7 @@ def test_an_announcement_is_no_risk_of_the_plan_that_is_prepared(workspace: Work
 def test_whoever_trusts_is_told_what_will_go(workspace: Workspace) -> None:
     workspace.write("ordain.toml", "[retention]\noutputs_days = 30\noutputs_mb = 2000\n")
     done = workspace.at_terminal("trust", answers=[("Type yes", "no")])
-    told = "[retention] removes outputs of ended runs older than 30 days or beyond 2,000 MB for good, when"
+    told = "[retention] removes outputs of ended runs older than 30 days or beyond 2,000 MB for good, at the first"
     assert told in " ".join(done.out.split())
 
 

@@ -230,7 +230,7 @@ class PlanVerbs(PlanQueries):
             raise Refused(unfit)
         # Said now or never: with its first plan a moved directory gets a record of its own.
         notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
-        as_of = Retention(self._here).last_recorded()
+        as_of = Retention(self._here).due()
         plan = reread_plan(plan)  # what is appended stays, so it must be readable
         await here.identity()
         await self.expire_overdue()
@@ -271,7 +271,7 @@ class PlanVerbs(PlanQueries):
 
         state = await here.records.decide(stream, proposed, now)
         self.copies.write(stream, state)
-        if is_new_day and settings.removes_outputs:  # only now, so that it is told whatever becomes of the proposal
+        if as_of is not None:  # only now, so that it is told whatever becomes of the proposal
             notices += await Retention(self._here).remove(by, as_of)
         review = self.reviews.review(plan, stream, state, notices)
         short = short_id(identity)

@@ -20,6 +20,7 @@ from ordain.core.run.attempt import seals_in
 from ordain.core.run.event import OutputsRemoved, RunEnded
 from ordain.core.run.result import outputs_used
 from ordain.core.run.run_state import RunState
+from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.ports.ledger import Append, Ledger
 from ordain.records.records import WORKSPACE_STREAM
@@ -48,15 +49,17 @@ class Retention:
     def __init__(self, here: Surroundings) -> None:
         self._here = here
 
-    def last_recorded(self) -> Instant:
-        """When something was last recorded about plans or the workspace. Ages are counted to then, so that a clock that
-        jumps ahead makes nothing old before a second look, on another day."""
-        here = self._here
+    def due(self) -> Instant | None:
+        """When something was last recorded about plans or the workspace, if nothing was prepared today and settings
+        remove outputs. Ages are counted to then, so that a clock that jumps ahead makes nothing old at once."""
+        here, now = self._here, self._here.now()
         if not here.snapshot.settings.removes_outputs:
-            return here.now()
-        changes = [one.state.changed_at for one in here.ledger.plans()]
-        changes += [one.at for one in here.ledger.read(WORKSPACE_STREAM)[-1:]]
-        return min(here.now(), max(changes, default=here.now()))
+            return None
+        plans = [one.state for one in here.ledger.plans()]
+        if any(one.prepared_at // DAY_MS == now // DAY_MS for one in plans):
+            return None
+        changes = [one.changed_at for one in plans] + [one.at for one in here.ledger.read(WORKSPACE_STREAM)[-1:]]
+        return min(now, max(changes, default=now))
 
     async def remove(self, by: Principal, as_of: Instant) -> tuple[Problem, ...]:
         """Remove what is too old or too much, and say what it was. What cannot be removed now stays for another day."""

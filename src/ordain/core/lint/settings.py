@@ -372,8 +372,8 @@ def remarks(before: Settings | None, now: Settings) -> Iterator[str]:
         over = [f"older than {now.outputs_days:,} day{'s' * (now.outputs_days != 1)}"] if now.outputs_days else []
         over += [f"beyond {now.outputs_mb:,} MB"] if now.outputs_mb else []
         yield (
-            f"[retention] removes outputs of ended runs {' or '.join(over)} for good, when the first new plan of a day "
-            "is prepared."
+            f"[retention] removes outputs of ended runs {' or '.join(over)} for good, at the first preparation of "
+            "a day."
         )
     yield from _of_models(before, now)
     yield from _of_hosts(now)

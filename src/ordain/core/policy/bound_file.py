@@ -12,7 +12,7 @@ from ordain.core.plan.command import command_of, program_of
 from ordain.core.plan.graph import Order, needs_of
 from ordain.core.plan.model import Plan, Step, all_steps, item_name, look_commands, nested_plan_of
 from ordain.core.plan.refs import literal, references
-from ordain.core.plan.role import EffectClass, about
+from ordain.core.plan.role import EffectClass, PathWritten, about, parts
 from ordain.core.plan.tool import ToolDefinition, definition_of
 from ordain.core.policy.path_use import spelt_path
 from ordain.core.policy.program import Words, bare, handed_text, unwrapped
@@ -242,6 +242,8 @@ class Writes:
                         return None
                     written += [path, f"{path}/"] if one.deep else [path]
             return tuple(written)
+        if fields := [*parts(action, PathWritten)]:
+            return tuple(path for one in fields for path in (one.value, f"{one.value}/")[: 1 + one.role.deep])
         # The steps of a nested plan count by themselves.
         nothing = about(action).ledger_only or about(action).effect is EffectClass.READS
         return () if nothing or (isinstance(action, Task) and step.writes) else None

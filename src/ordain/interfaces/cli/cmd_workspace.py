@@ -76,7 +76,7 @@ def config(session: Session) -> int:
         if narrowed and key in ("policy.allow", "guard.guarded", "guard.open"):
             source = "narrowed, until ordain.toml is trusted as it is now"
         elif narrowed and key in given and key.startswith("retention."):
-            source = "off, until ordain.toml is trusted as it stands"
+            source = "off, until ordain.toml is trusted as it is now"
         value = shown_address(settings.planner_base_url) if key == "planner.base_url" else tree[setting]
         values[key] = SettingValue(value=value, source=source)
     for field, named in (("base_url", tree["agents"]), ("url", tree["sources"])):
