@@ -36,6 +36,13 @@ def test_writing_keeps_the_mode_and_leaves_no_temporary_file(workspace):
     assert os.listdir(workspace) == ["run.sh"]
 
 
+@pytest.mark.timeout(20)  # it would wait without end for a thread that cannot answer
+def test_a_new_file_is_written_where_the_system_does_not_tell_the_umask(workspace, monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda *_: "Name:\tpython\nState:\tR (running)\n")
+    assert call(workspace, "write_file", path="a.txt", content="new").error is None
+    assert (workspace / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
 @pytest.mark.parametrize(
     "path", [".git/hooks/pre-commit", ".git/modules/a/config", "sub/.git", ".GIT/config", ".ordain/x"]
 )

@@ -359,5 +359,5 @@ def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftove
 def _umask() -> int:
     with contextlib.suppress(OSError, ValueError):
         lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))
+        return next((int(line.split()[1], 8) for line in lines if line.startswith("Umask:")), 0o022)
     return 0o022
