@@ -32,7 +32,7 @@ def test_it_is_off_until_somebody_turns_it_on_and_the_first_is_told(switch):
     assert switch.end_runs(everywhere=True) == ((), ())
 
 
-@pytest.mark.parametrize("kind", ["empty", "noise", "directory", "dangling link", "pipe"])
+@pytest.mark.parametrize("kind", ["empty", "noise", "deep", "directory", "dangling link", "pipe"])
 def test_a_file_that_cannot_be_read_stops_too(tmp_path: Path, kind: str) -> None:
     state = tmp_path / "state"
     shelf = shelf_path(state, tmp_path)
@@ -46,6 +46,8 @@ def test_a_file_that_cannot_be_read_stops_too(tmp_path: Path, kind: str) -> None
                 path.touch()
             case "noise":
                 path.write_bytes(b"\xff{")
+            case "deep":
+                path.write_bytes(b'{"by": "kim", "x": ' + b"[" * 16_000)
             case "directory":
                 path.mkdir()
             case "dangling link":
@@ -53,6 +55,24 @@ def test_a_file_that_cannot_be_read_stops_too(tmp_path: Path, kind: str) -> None
             case _:
                 os.mkfifo(path)
         assert StopOrder(everywhere=everywhere) in read_stops(env, tmp_path)
+
+
+def test_a_file_is_closed_whatever_goes_wrong_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_from: list[int] = []
+
+    def read(descriptor: int, _: int) -> bytes:
+        read_from.append(descriptor)
+        raise MemoryError
+
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/stopped").touch()
+    monkeypatch.setattr(os, "read", read)
+    with pytest.raises(MemoryError):
+        read_stops({"ORDAIN_HOME": str(tmp_path / "state")}, tmp_path)
+    for descriptor in read_from:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+    assert read_from
 
 
 def test_a_place_that_cannot_be_looked_at_is_named_and_nothing_starts(tmp_path):

@@ -56,9 +56,11 @@ def _read(path: str, *, everywhere: bool) -> StopOrder | None:
         fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {openat.reason(error)}"
         return StopOrder(everywhere=everywhere, fault=fault)
     said = StopOrder(everywhere=everywhere)
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError):  # what it says is for people
-        said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
-    os.close(descriptor)
+    try:  # what it says is for people
+        with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):
+            said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
+    finally:
+        os.close(descriptor)
     return msgspec.structs.replace(said, everywhere=everywhere)
 
 
