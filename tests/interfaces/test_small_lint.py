@@ -150,6 +150,18 @@ def test_yaml_that_cannot_be_read_gets_a_hint(workspace: Workspace) -> None:
     assert hint(front.format('status: "x')) == "Close the quotation mark on line 3."
 
 
+def test_an_unknown_need_is_told_where_it_stands_also_beside_other_problems(workspace: Workspace) -> None:
+    def told(fields: str) -> list[tuple[str, int, int]]:
+        document = f"# T\n\n## Steps\n\n### 1. A\n\n**run:** make\n{fields}\n"
+        found = ((one["code"], one["where"]) for one in problems(workspace, document, "x.plan.md"))
+        return [(code, where["line"], where["column"]) for code, where in found]
+
+    assert told("**needs:** zz") == [("E_STEP_UNKNOWN_NEED", 8, 12)]
+    assert told("**needs:**\n- zz\n- yy") == [("E_STEP_UNKNOWN_NEED", 9, 3), ("E_STEP_UNKNOWN_NEED", 10, 3)][::-1]
+    both = told("**needs:** zz\n**timeout:** soon")
+    assert both == [("E_STEP_UNKNOWN_NEED", 8, 12), ("E_FIELD_VALUE", 9, 14)]
+
+
 IN_MARKDOWN = """\
 ---
 tools: [shell]

@@ -179,6 +179,7 @@ def placed(
     """The same problems with the line in the document where their step begins, or the step it was generated from, or
     where the field of the plan stands; what its reader told already is left out."""
     told = {(problem.code, problem.where.step if problem.where else None) for problem in document.problems}
+    unknown = {(problem.code, problem.detail): problem.where for problem in document.unknown}
     for problem in problems:
         step = problem.where.step if problem.where is not None else None
         if (problem.code, step) in told:
@@ -189,6 +190,7 @@ def placed(
         field = problem.where.field if problem.where is not None else None
         place = _place_of((origin or {}).get(step, step) if step else "", document)
         place = document.fields.get(field, place) if field is not None else place
+        place = unknown.get((problem.code, problem.detail)) or place
         where = msgspec.structs.replace(place, file=place.file or file, step=step)
         yield msgspec.structs.replace(problem, where=where)
 

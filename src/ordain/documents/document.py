@@ -24,8 +24,9 @@ PROBLEMS_MAX = 200
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """One document as read. `plan` is there unless a problem is an error; then `partial` is what could be read of it,
     with which nothing may be done but to look for further problems. `places` says where each step starts, by step id,
-    and where the plan's title is, under the empty key; `fields` where the plan's own fields are. `notes` are the parts
-    beside the plan: heading and text of every other section, and under the empty heading the free paragraphs around the
+    and where the plan's title is, under the empty key; `fields` where the plan's own fields are. `unknown` are needs
+    that are no steps, each in its place; where there is a plan, lint tells of them. `notes` are the parts beside the
+    plan: heading and text of every other section, and under the empty heading the free paragraphs around the
     title. `record` holds what the document says about the plan and its steps without being part of them, never hashed
     and never believed: owner, status, foreign ids and the like, by step id, and under the empty key those of the plan;
     those of a plan nested in the step `a` stand under `a/` and its steps' under `a/b`. `inner` says in the same way
@@ -38,6 +39,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     places: Mapping[str, Place] = {}
     fields: Mapping[str, Place] = {}
+    unknown: tuple[Problem, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     notation: Notation = "markdown"
     dialect: str | None = None

@@ -137,6 +137,8 @@ class _Reader:
         self._take_records(beside.record)
         if plan_unless_wrong(plan, self.problems.in_order()):
             self._refuse_strange_records(plan)
+        if plan_unless_wrong(plan, self.problems.in_order()) is None:
+            self.problems.extend(reader.unknown.in_order())
         problems = with_columns(self.problems.in_order(), self.lines)
         places: dict[str, Place] = {
             draft.id: Place(line=draft.line, column=1, step=draft.id) for draft in reversed((*drafts, *fallbacks))
@@ -154,6 +156,7 @@ class _Reader:
             problems=problems,
             places=places,
             fields=of_fields,
+            unknown=with_columns(reader.unknown.in_order(), self.lines),
             inner=beside.inner,
             notes=tuple(self.notes),
             record=self.record,

@@ -37,6 +37,8 @@ class StepReader:
         self.ids = [draft.id for draft in drafts]
         self.known = frozenset((*self.ids, *(draft.id for draft in fallbacks)))
         self.lines, self.beside = lines, beside
+        self.unknown = ProblemList()
+        """The needs that are no steps, which lint finds in a whole plan."""
 
     def read(self, drafts: Sequence[Draft], problems: ProblemList) -> tuple[Step, ...]:
         """The steps of these drafts, in order, without those that can not be read; their problems are noted."""
@@ -85,14 +87,14 @@ class StepReader:
             if word in self.known:
                 needs.add(StepId(word))
                 continue
-            need = self._need(word, line, problems)
+            need = self._need(draft.id, word, line, problems)
             if need is not None:
                 needs.add(need)
             elif len(problems) >= PROBLEMS_MAX:
                 break
         return tuple(sorted(needs))
 
-    def _need(self, word: str, line: int, problems: ProblemList) -> StepId | None:
+    def _need(self, step: StepId, word: str, line: int, problems: ProblemList) -> StepId | None:
         if _NUMBER.fullmatch(word):
             if 1 <= int(word) <= len(self.ids):
                 return self.ids[int(word) - 1]
@@ -108,6 +110,10 @@ class StepReader:
         if fault:
             problems.add(*fault, *closest(word[:64], self.ids[:200]), line=line)
             return None
+        if len(self.unknown) < PROBLEMS_MAX:
+            detail = f"`{step}` needs `{word}`, which is not a step of this plan."
+            unknown = self.unknown.about(step, line)
+            unknown.add("E_STEP_UNKNOWN_NEED", detail, *closest(word, self.ids[:200]))
         return StepId(word)
 
     # --- How it is seen to be done ---
