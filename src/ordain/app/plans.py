@@ -230,7 +230,7 @@ class PlanVerbs(PlanQueries):
             raise Refused(unfit)
         # Said now or never: with its first plan a moved directory gets a record of its own.
         notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
-        as_of = Retention(self._here).due()
+        as_of = Retention(here).due()
         plan = reread_plan(plan)  # what is appended stays, so it must be readable
         await here.identity()
         await self.expire_overdue()
