@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -106,3 +107,20 @@ def test_a_server_that_is_not_there_is_said_not_to_be(opened: Any) -> None:
             await upstreams.open(gone, nobody)
 
     run(scenario)
+
+
+def test_what_a_server_said_is_kept_without_waiting_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a cache, and written on the event loop that serves every session."""
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    upstreams, source = ServerSessions(tmp_path / "ws"), ToolSource(mcp=("echo",))
+    upstreams.keep(source, {"tools": []})  # makes the directories
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    for name in "ab":
+        upstreams.keep(source, {"tools": [{"name": name}]})
+        assert upstreams.known(source) == {"tools": [{"name": name}]}
+    assert waited == []
+    assert len(list((tmp_path / "state").rglob("servers/*"))) == 1

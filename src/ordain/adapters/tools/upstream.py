@@ -19,7 +19,6 @@ import msgspec
 
 from ordain.adapters.process.server import GARBAGE_MAX, LINE_MAX, ServerProcess
 from ordain.adapters.state.directory import state_directory, workspace_directory
-from ordain.adapters.workspace import openat
 from ordain.core.plan.tool import ToolSource, reached
 from ordain.core.text.problem import Refused
 from ordain.core.text.secret import Secret, SecretMissing, filled_secrets
@@ -67,8 +66,10 @@ class ServerSessions:
             file, data = self._kept(source), json.dumps(said).encode()
             if len(data) <= KEPT_MAX and (not file.exists() or file.read_bytes() != data):
                 file.parent.mkdir(mode=0o700, exist_ok=True)
-                with openat.root(file.parent) as shelf:
-                    openat.place_file(shelf, file.name, data, 0o600)
+                # Not synced: it is written on the event loop, and what a loss of power leaves is no JSON and not read.
+                written = file.with_name(f"{file.name}.{os.getpid()}")
+                written.write_bytes(data)
+                written.replace(file)
 
     def _kept(self, source: ToolSource) -> Path:
         """The file for what is kept of a server, as it is reached: another command is another server."""
