@@ -22,7 +22,7 @@ __all__ = ["measure"]
 
 TARGET = 6.0
 _LINES = Path(__file__).resolve().parent.parent / "tests" / "commands" / "corpus.jsonl"
-_PROGRAMS = Path(ordain.__file__).parent / "data" / "programs"
+_DATA = Path(ordain.__file__).parent / "data"
 
 
 async def measure(size: Size) -> list[Line]:
@@ -34,7 +34,8 @@ async def measure(size: Size) -> list[Line]:
         "command of 10,000, each four times": (again, TARGET),
         "command that is new": (texts, None),
     }
-    table = ProgramTable(path.read_text() for path in sorted(_PROGRAMS.glob("*.toml")))
+    programs = [path.read_text() for path in sorted((_DATA / "programs").glob("*.toml"))]
+    table = ProgramTable(programs, (_DATA / "verbs.toml").read_text())
     _processor(_reader(table), texts)  # the entries that these need are parsed
     lines = []
     for name, (commands, target) in kinds.items():

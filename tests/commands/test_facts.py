@@ -25,7 +25,8 @@ from tests.words import (
     understanding,
 )
 
-FAMILIES = sorted((Path(ordain.__file__).parent / "data" / "programs").glob("*.toml"))
+DATA = Path(ordain.__file__).parent / "data"
+FAMILIES = sorted((DATA / "programs").glob("*.toml"))
 WORKSPACE = Path("/home/kim/project")
 READ = understanding(WORKSPACE, Settings())
 
@@ -59,11 +60,22 @@ def _spread(words: list[str]) -> list[str]:
 
 def test_what_starts_another_program_is_known_as_that_to_both_readers():
     """`core.policy.program` binds what is behind `env` and its like; the table says what that does."""
-    table = ProgramTable(path.read_text() for path in FAMILIES)
+    table = ProgramTable((path.read_text() for path in FAMILIES), (DATA / "verbs.toml").read_text())
     for name in STARTERS - {"run"}:
         base, run = table.base(name), table.find(name, ["run"])
         entry = run[0] if run is not None else base
         assert entry is not None and "command" in entry.operands, name
+
+
+def test_no_table_is_made_without_verbs():
+    """It would call `make db:drop` harmless."""
+    texts = [path.read_text() for path in FAMILIES]
+    with pytest.raises(TypeError, match="verbs"):
+        ProgramTable(texts)
+    for lacking in ("", "looking = ''", "looking = ''\n[anywhere]"):
+        with pytest.raises(KeyError):
+            ProgramTable(texts, lacking)
+    assert "deletes" in facts("make db:drop")
 
 
 RISKY = [

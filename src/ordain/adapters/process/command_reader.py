@@ -32,7 +32,7 @@ def line_reader(
 ) -> Callable[[str], LineFacts]:
     """What reads command lines for a workspace, by facts that it adds and patterns of control files that it names."""
     texts = [path.read_text() for path in sorted(_OURS.glob("*.toml"))]
-    table = ProgramTable((*texts, *_own_entries(workspace)), dict(stricter), (_OURS.parent / "verbs.toml").read_text())
+    table = ProgramTable((*texts, *_own_entries(workspace)), (_OURS.parent / "verbs.toml").read_text(), dict(stricter))
     shell = ShellText()
     return FactReader(table, lambda text: shell.scripts([text]).get(text), os.path.realpath(workspace), control).line
 

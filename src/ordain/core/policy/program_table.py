@@ -74,9 +74,7 @@ class ProgramTable:
     """The entries, each parsed when it is first asked for. What a later one of the `texts` says of a program replaces
     what earlier ones say of it; `stricter` adds facts to a program, `verbs` is the text of the verbs."""
 
-    def __init__(
-        self, texts: Iterable[str] = (), stricter: Mapping[str, Sequence[str]] | None = None, verbs: str = ""
-    ) -> None:
+    def __init__(self, texts: Iterable[str], verbs: str, stricter: Mapping[str, Sequence[str]] | None = None) -> None:
         self.verbs = Verbs(verbs)
         self._stricter = {name: facts(" ".join(said)) for name, said in (stricter or {}).items()}
         self._sections: dict[str, list[str]] = {}
@@ -262,11 +260,11 @@ _NO_VERB = re.compile(r"\A[-=]|://| |.{61}")
 class Verbs:
     """The verbs of `data/verbs.toml`, ready to be looked for."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str) -> None:
         said = tomllib.loads(text)
-        self._looking = frozenset(said.get("looking", "").split())
+        self._looking = frozenset(said["looking"].split())
         self._anywhere, self._elsewhere = (
-            {word: CommandFact(fact) for fact, words in said.get(group, {}).items() for word in words.split()}
+            {word: CommandFact(fact) for fact, words in said[group].items() for word in words.split()}
             for group in ("anywhere", "elsewhere")
         )
 
