@@ -285,7 +285,7 @@ READING = [
     ),
     row(
         "misspelt field that belongs to no text",
-        ("W_FIELD_UNKNOWN", "E_DOC_SYNTAX"),
+        "E_DOC_SYNTAX",
         md(run("**contrat:** pytest")),
         hint="Did you mean `contract`?",
     ),

@@ -332,8 +332,9 @@ def test_a_title_can_not_imitate_a_border() -> None:
 
 def test_near_misses_of_field_names() -> None:
     document = read_text(step("**run:** a\n**contrat:** pytest"))
-    # A warning for the name; the text itself would be lost, so it is refused as well.
-    assert codes(document) == ["W_FIELD_UNKNOWN", "E_DOC_SYNTAX"]
+    # The text would be lost, so it is refused, once.
+    assert codes(document) == ["E_DOC_SYNTAX"]
+    assert document.problems[0].detail == "`**contrat**` is no field here."
     assert document.problems[0].hints == ("Did you mean `contract`?",)
     document = read_text("# T\n\n**Contxt:** why\n**Timeout**: 10m\n\n1. `a`\n")
     assert codes(document) == ["W_FIELD_UNKNOWN", "W_FIELD_UNKNOWN"]

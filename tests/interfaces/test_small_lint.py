@@ -162,6 +162,19 @@ def test_an_unknown_need_is_told_where_it_stands_also_beside_other_problems(work
     assert both == [("E_STEP_UNKNOWN_NEED", 8, 12), ("E_FIELD_VALUE", 9, 14)]
 
 
+def test_a_misspelt_field_is_one_problem_that_says_which_is_meant(workspace: Workspace) -> None:
+    def told(fields: str) -> list[tuple[str, int, str]]:
+        found = problems(workspace, f"# T\n\n## Steps\n\n### 1. A\n\n{fields}\n", "x.plan.md")
+        return [(one["code"], one["where"]["line"], one["hints"][0]) for one in found]
+
+    meant = "Did you mean `run`?"
+    assert told("**runs:** ls") == [("E_DOC_SYNTAX", 7, meant)]
+    assert told("**needs:** none\n**runs:** ls") == [("E_DOC_SYNTAX", 8, meant)]
+    assert told("**Run**: ls") == [("E_DOC_SYNTAX", 7, "Write `**Run:**`, with the colon inside.")]
+    both = [code for code, *_ in told("**contrat:** ls")]
+    assert both == ["E_STEP_ACTION", "E_DOC_SYNTAX"]  # it has nothing to do, however that line is spelt
+
+
 IN_MARKDOWN = """\
 ---
 tools: [shell]

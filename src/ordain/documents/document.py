@@ -94,6 +94,19 @@ class ProblemList:
             where = msgspec.structs.replace(place, step=place.step or self._default.step)
             self._found.append(msgspec.structs.replace(problem, where=where))
 
+    def withdraw(self, code: str, line: int) -> Problem | None:
+        """Take back the problem of this code on this line, which another one makes superfluous."""
+        for at, problem in enumerate(self._found):
+            if problem.code == code and problem.where is not None and problem.where.line == line:
+                return self._found.pop(at)
+        return None
+
+    def hints(self, code: str) -> Iterator[str]:
+        """The hints of all problems of this code, of this step if these are problems of one."""
+        for problem in self._found:
+            if problem.code == code and problem.where is not None and problem.where.step == self._default.step:
+                yield from problem.hints
+
     def __len__(self) -> int:
         return len(self._found)
 

@@ -147,10 +147,14 @@ _GOES_ON = re.compile(r"(?:[ ]{2,}|\t)[ \t]*(\S.*)", re.DOTALL)
 
 
 def belongs_to_no_field(blocks: Sequence[Block], problems: ProblemList) -> None:
-    """Say that this text would be lost."""
-    detail = "This text belongs to no field."
+    """Say that this text would be lost; of a line that was taken for text, only which field may be meant."""
+    line = blocks[0].line
+    misspelt = problems.withdraw("W_FIELD_UNKNOWN", line)
+    if misspelt is not None:
+        problems.add("E_DOC_SYNTAX", f"{misspelt.detail.partition(';')[0]}.", *misspelt.hints, line=line)
+        return
     hint = "Put text for readers into a section of its own, such as `## Notes`; a value of several lines into a fence."
-    problems.add("E_DOC_SYNTAX", detail, hint, line=blocks[0].line)
+    problems.add("E_DOC_SYNTAX", "This text belongs to no field.", hint, line=line)
 
 
 def only_fence(field: Field, problems: ProblemList) -> Fence | None:

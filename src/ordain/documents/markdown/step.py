@@ -19,13 +19,22 @@ from ordain.documents.include import Beside
 from ordain.documents.markdown.draft import Draft
 from ordain.documents.markdown.field import LIST_ITEM, Field, belongs_to_no_field, only_value
 from ordain.documents.markdown.scan import Block, Fence, Text, blank, trimmed
-from ordain.documents.markdown.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
+from ordain.documents.markdown.step_action import (
+    ACTION_FIELDS,
+    fenced_command,
+    line_command,
+    read_action,
+    sound_command,
+    sound_prose,
+)
 from ordain.documents.markdown.table import STEP_TABLE
 from ordain.documents.shape import shape
 
 _EXIT_CODE = re.compile(r"exit_code[ \t]*==[ \t]*([0-9]{1,3})")
 _STDOUT = re.compile(r'stdout[ \t]*=~[ \t]*(".*")', re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_MEANS_ACTION = re.compile(rf"`(?:\*\*)?(?:{'|'.join(ACTION_FIELDS)})(?::\*\*)?`", re.IGNORECASE)
+"""In the hint about a misspelt field: the field that is meant says what the step does."""
 
 
 class StepReader:
@@ -67,6 +76,8 @@ class StepReader:
             values["verification"] = _verify(fields["verify"], problems)
         needs = self._needs(draft, problems)
         if action is None:
+            if any(map(_MEANS_ACTION.search, problems.hints("E_DOC_SYNTAX"))) and not fields.keys() & ACTION_FIELDS:
+                problems.withdraw("E_STEP_ACTION", draft.line)
             return None
         return Step(id=draft.id, description=draft.title, action=action, needs=needs, **values)
 

@@ -37,6 +37,7 @@ _OWNERS = {
     "include": "include",
 }
 """The fields that say what a step does, and which of the five ways to say it each belongs to."""
+ACTION_FIELDS = frozenset(_OWNERS.values())
 _SHORT = STRING_BYTES_MAX // 4
 _SHELL = ("", "shell", "sh", "bash", "text")
 
