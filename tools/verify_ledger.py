@@ -62,6 +62,8 @@ class Stored(NamedTuple):
     rows: Iterable[Row]
     streams: dict[str, tuple[int, bytes]] | None = None
     checkpoint: tuple[int, bytes] | None = None
+    database: tuple[sqlite3.Connection, int] | None = None
+    """The file and its format, seen as it was at one moment."""
 
 
 APPLICATION_ID = 0x4F726461
@@ -81,8 +83,10 @@ def read(path: Path) -> Stored:
 
 def read_database(path: Path) -> Stored:
     connection, version = opened_database(path)
+    connection.execute("BEGIN")  # whatever is recorded or removed while it is looked at, this sees one moment
     table = connection.execute("SELECT stream, size, head FROM streams").fetchall()
-    return Stored(database_rows(connection, version), {stream: (size, head) for stream, size, head in table})
+    streams = {stream: (size, head) for stream, size, head in table}
+    return Stored(database_rows(connection, version), streams, database=(connection, version))
 
 
 def opened_database(path: Path) -> tuple[sqlite3.Connection, int]:
@@ -106,15 +110,13 @@ SEALS = re.compile(rb'"(?!env_)\w*seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"'
 ANY_SEAL = re.compile(rb"hmac-sha256(?:-whole)?:[0-9a-f]{64}")
 
 
-def kept_outputs(path: Path) -> dict[str, list[tuple[str, int]]] | None:
+def kept_outputs(stored: Stored) -> dict[str, list[tuple[str, int]]] | None:
     """The events whose kept outputs are intact, changed, removed by `[retention]`, or not here for another reason; None
     for an export, which has none."""
-    if path.open("rb").read(16) != b"SQLite format 3\0":
+    if stored.database is None or stored.database[1] == 1:
         return None
-    connection, version = opened_database(path)
+    connection, version = stored.database
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if version == 1:
-        return None
     keys = "SELECT value FROM secret WHERE name = 'seal'"
     (key,) = (connection.execute(keys).fetchone() if "secret" in tables else None) or (None,)
     found: dict[str, list[tuple[str, int]]] = {"intact": [], "changed": [], "removed": [], "left_out": []}
@@ -1014,8 +1016,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         keys = [key for text in given.key for key in keys_in(text)]
-        result = verified(read(given.ledger), keys, given.checkpoint)
-        outputs = kept_outputs(given.ledger)
+        stored = read(given.ledger)
+        result = verified(stored, keys, given.checkpoint)
+        outputs = kept_outputs(stored)
         for stream, seq in outputs["changed"] if outputs is not None else ():
             sentence = f"What was kept with event {seq} is not what was sealed in it."
             result.findings.append(Finding("output", stream, seq, sentence))

@@ -665,6 +665,23 @@ def test_an_artifact_that_was_changed_is_not_handed_out(path: Path, statement: s
         assert code(lambda: ledger.artifact(seal)) == "E_LEDGER_BROKEN"
 
 
+def kept_in_parts(ledger: SqliteLedger) -> str:
+    parts = (b"12", b"34", b"56")
+    seal = whole_seal(ledger.seal, hashlib.sha256(b"".join(parts)).digest(), 6)
+    artifact = Artifact(seal=seal, size=6, parts=lambda: iter(parts))
+    append(ledger, Append(stream="a", expected=0, events=(fact(1),), artifacts=(artifact,)))
+    return seal
+
+
+def test_an_artifact_that_is_removed_while_it_is_read_is_not_handed_out_in_part(path: Path) -> None:
+    with opened(path) as ledger:
+        seal = kept_in_parts(ledger)
+        parts = ledger.artifact(seal)
+        assert parts is not None and next(parts) == b"12"
+        append(ledger, Append(stream="b", expected=0, events=(fact(1),), drops=(seal,), seen=1))
+        assert code(lambda: list(parts)) == "E_OUTPUT_NOT_KEPT"
+
+
 def test_each_ledger_seals_with_a_key_of_its_own(path: Path) -> None:
     with opened(path) as one, opened(path.with_name("other.db")) as other:
         assert one.seal(b"x") != other.seal(b"x")

@@ -4,6 +4,7 @@ for another reason."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import sqlite3
 import subprocess
@@ -384,6 +385,78 @@ def test_what_a_contract_wrote_is_never_kept_and_both_verifiers_say_so(workspace
     assert told in workspace.ordain("audit", "verify").out
     script = [sys.executable, "-I", "-S", str(ROOT / "tools/verify_ledger.py"), str(ledger_file(workspace))]
     assert told in subprocess.run(script, capture_output=True, check=False, text=True).stdout
+
+
+@pytest.fixture
+def removed_meanwhile(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A run whose output is removed as soon as its parts are about to be added up."""
+    workspace.trust(DAYS_30)
+    run = ran(workspace, SAYS.format(word="walrus").replace("seq 2000", "seq 300000"), 31).run_id
+    sha256, told = hashlib.sha256, list[list[str]]()
+
+    def interrupted(*data: bytes, **how: Any) -> Any:
+        if not (data or told):
+            told.append([])
+            told[0] += prepared(workspace)
+            assert told[0]
+        return sha256(*data, **how)
+
+    monkeypatch.setattr(hashlib, "sha256", interrupted)
+    return run
+
+
+def test_what_is_removed_while_it_is_verified_is_not_called_changed(
+    workspace: Workspace, removed_meanwhile: str
+) -> None:
+    app = open_at_terminal(workspace.path)
+    found = app.audits.verify()
+    asyncio.run(app.close())
+    assert found.findings == ()
+    assert (found.outputs.changed, found.outputs.removed, found.outputs.left_out) == (0, 1, 0)
+
+
+def test_what_is_removed_while_it_is_compared_is_called_removed(workspace: Workspace, removed_meanwhile: str) -> None:
+    assert not is_kept(workspace, removed_meanwhile)
+
+
+INTERRUPTED = """
+import sys, verify_ledger as tool
+counted, asked = tool.kept_outputs, []
+def removed_meanwhile(stored):
+    if not asked:
+        asked.append(print("now", flush=True) or input())
+    return counted(stored)
+tool.kept_outputs = removed_meanwhile
+sys.exit(tool.main(["--json", sys.argv[1]]))
+"""
+
+
+def test_the_independent_verifier_sees_one_moment(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    said(workspace, "walrus", 31)
+    command = [sys.executable, "-c", INTERRUPTED, str(ledger_file(workspace))]
+    with subprocess.Popen(
+        command, cwd=ROOT / "tools", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None and child.stdout.readline() == "now\n"
+        assert "W_OUTPUTS_REMOVED" in workspace.ordain("prepare", "small.plan.md").out
+        child.stdin.write("\n")
+        child.stdin.close()
+        found = json.loads(child.stdout.read())
+    assert found["findings"] == []
+    assert {name: count for name, count in found["outputs"].items() if count} == {"intact": 1}
+
+
+def test_what_is_removed_while_it_is_read_is_not_cut_off(workspace: Workspace) -> None:
+    workspace.trust(DAYS_30)
+    run = ran(workspace, SAYS.format(word="walrus").replace("seq 2000", "seq 300000"), 31).run_id
+    app = open_at_terminal(workspace.path)
+    _, parts = app.runs.output(run, "say")
+    next(parts)
+    assert len(prepared(workspace)) == 1
+    with pytest.raises(Refused, match="was removed while it was read"):
+        list(parts)
+    asyncio.run(app.close())
 
 
 def test_what_was_removed_kept_again_and_then_lost_is_missing(workspace: Workspace) -> None:

@@ -61,14 +61,18 @@ class Audits:
         here = self._here
         if not here.has_ledger():
             return audit((), verify=here.ports.keyring.verify, keys=keys, checkpoint=checkpoint)
-        found = audit(
-            here.ledger.everything(),
-            verify=here.ports.keyring.verify,
-            keys=keys,
-            checkpoint=checkpoint,
-            rules=self.rules(),
-        )
-        outputs, beside = _outputs(here.ledger)
+        for _ in range(LOOKS_MAX):
+            removals = here.ledger.size(RETENTION_STREAM)
+            found = audit(
+                here.ledger.everything(),
+                verify=here.ports.keyring.verify,
+                keys=keys,
+                checkpoint=checkpoint,
+                rules=self.rules(),
+            )
+            outputs, beside = _outputs(here.ledger)
+            if here.ledger.size(RETENTION_STREAM) == removals:
+                break  # else something was removed while it was looked at
         if not any(finding.kind in _UNWHOLE for finding in found.findings):
             beside = (*beside, *_miscounted(here.ledger), *_stale(here.ledger))
         return msgspec.structs.replace(found, findings=found.findings + beside, outputs=outputs)

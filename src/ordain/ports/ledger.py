@@ -108,7 +108,7 @@ class Ledger(Protocol):
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         """The artifact of this name, part by part, if it is there. Raises `Refused` with E_LEDGER_BROKEN, before it
-        hands anything out, when it is not what was sealed."""
+        hands anything out, when it is not what was sealed, and with E_OUTPUT_NOT_KEPT when it is removed meanwhile."""
 
     def kept_sizes(self) -> Mapping[str, int]:
         """How many bytes are kept under each seal."""

@@ -106,13 +106,13 @@ def part_name(seal: str, number: int) -> str:
     return f"{seal}/{number}"
 
 
-def adds_up(parts: Iterable[bytes], seal: str, sealed: Callable[[bytes], str]) -> bool:
-    """Whether parts add up to what a seal commits to."""
+def size_of(parts: Iterable[bytes], seal: str, sealed: Callable[[bytes], str]) -> int | None:
+    """How long parts are together, where they add up to what a seal commits to."""
     digest, size = hashlib.sha256(), 0
     for part in parts:
         digest.update(part)
         size += len(part)
-    return whole_seal(sealed, digest.digest(), size) == seal
+    return size if whole_seal(sealed, digest.digest(), size) == seal else None
 
 
 def last_checkpoint(connection: apsw.Connection) -> chain.Tip:

@@ -190,20 +190,30 @@ class SqliteLedger:
         return disk.f_bavail * disk.f_frsize >= 2 * size + ROOM_BYTES
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
+        if not self._has_artifact(seal):
+            return None
+        size = reader.size_of(self._parts(seal), seal, self.seal)
+        if size is not None:
+            return self._parts(seal, size)
+        if not self._has_artifact(seal):
+            return None  # it was removed meanwhile
+        raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
+
+    def _has_artifact(self, seal: str) -> bool:
         # A part that is gone while a later one is there was taken away.
         names = (reader.part_name(seal, 0), f"{seal}/:")
-        if self._first("SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", *names) is None:
-            return None
-        if not reader.adds_up(self._parts(seal), seal, self.seal):
-            raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
-        return self._parts(seal)
+        return self._first("SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", *names) is not None
 
-    def _parts(self, seal: str) -> Iterator[bytes]:
-        """One at a time: what is kept never changes, and nobody is held up while somebody reads."""
+    def _parts(self, seal: str, size: int = 0) -> Iterator[bytes]:
+        """One at a time: what is kept never changes, and nobody is held up while somebody reads. Raises Refused where
+        they end before `size`: what nobody needs can be removed meanwhile."""
         for number in count():
             row = self._first("SELECT body FROM kept WHERE seal = ?", reader.part_name(seal, number))
+            if row is None and size > 0:
+                raise refuse("E_OUTPUT_NOT_KEPT", f"What is kept under {seal} was removed while it was read.")
             if row is None:
                 return
+            size -= len(row[0])
             yield bytes(row[0])
 
     def kept_sizes(self) -> Mapping[str, int]:
