@@ -337,6 +337,7 @@ STRUCTURE = [
         "# T\n\n" + "".join(f"{n}. `make {n}`\n" for n in range(1, 202)),
         *both(*({} for _ in range(201))),
     ),
+    row("a title of 201 characters", "W_PLAN_LARGE", f"# {'T' * 201}\n\n1. `make`\n"),
     row("200 steps", None, "# T\n\n" + "".join(f"{n}. `make {n}`\n" for n in range(1, 201))),
     row("no action", "E_STEP_ACTION", md("**timeout:** 1m"), *both({"action": ...}), *both({"action": {}})),
     row("two actions", "E_STEP_ACTION", md("**run:** a\n**tool:** b"), md("**run:** a\n**task:**\nThink.")),

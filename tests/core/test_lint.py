@@ -179,6 +179,8 @@ STRUCTURE = [
     (plan(), "E_PLAN_NO_STEPS"),
     (plan(act("a", NestedPlan(plan=plan()))), "E_PLAN_NO_STEPS"),
     (plan(*(step(f"s{i}") for i in range(201))), "W_PLAN_LARGE"),
+    (with_fields(plan(step("a")), title="T" * 201), "W_PLAN_LARGE"),
+    (plan(act("a", NestedPlan(plan=with_fields(plan(step("b")), title="T" * 201)))), "W_PLAN_LARGE"),
     (plan(*(step(f"s{i}", needs=()) for i in range(20_001))), "E_PLAN_TOO_MANY_STEPS"),
     (plan(step("a"), fallbacks=tuple(step(f"s{i}", needs=()) for i in range(20_000))), "E_PLAN_TOO_MANY_STEPS"),
     (with_fields(plan(step("a")), plan_version=2), "E_PLAN_VERSION"),

@@ -192,3 +192,17 @@ def test_an_approver_first_reads_what_changed_since_the_last_approval(workspace:
     assert "→ ordain diff" in shown.out
     value = json.loads(workspace.ordain("prepare", "make.plan.md", "--json").out)["data"]["since"]
     assert value["concerns"][0] == "`make` has no contract any more."
+
+
+def test_a_long_title_is_shown_whole_to_who_judges_the_plan_and_nowhere_else(workspace: Workspace) -> None:
+    title = f"{'T' * 150_000}END"
+    workspace.write("long.plan.md", f"# {title}\n\n1. `true`\n")
+    plan = workspace.prepared("long.plan.md")
+    boards = ("list", "status", "inbox", "robot list", "robot status", "robot inbox")
+    shown = [workspace.ordain(*words.split()).out for words in boards]
+    assert title in workspace.ordain("show", plan).out
+    workspace.approve(plan)
+    run, done = workspace.started("long.plan.md")
+    shown += [done.out, workspace.ordain("show", run).out, workspace.ordain("watch", run).out]
+    for text in shown:
+        assert "T" * 199 in text and "T" * 200 not in text and len(text) < 5_000

@@ -39,6 +39,7 @@ from ordain.core.run.attempt import CANNOT, DONE
 from ordain.core.run.event import AnswerSent, BudgetReached, Recorded
 from ordain.core.run.prompt import AGENT_CANNOT, bounded, cannot_words
 from ordain.core.run.run_state import RunState
+from ordain.core.text.limit import short_title
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ledger import Append
 from ordain.ports.machine import Credential
@@ -337,7 +338,7 @@ class QuestionNotifier:
                 self._here.notify(
                     question.kind,
                     run_id=state.run_id,
-                    title=state.plan.title,
+                    title=short_title(state.plan.title),
                     text=question.text,
                     command=question.asking,
                     commands=answer_commands(question),

@@ -24,7 +24,7 @@ from ordain.core.run.topic import (
     topic_named,
 )
 from ordain.core.run.wait import SignalAwaited, SignalReport, signal_of, signals_of, stream_of_signal
-from ordain.core.text.limit import OUTPUT_BYTES_MAX
+from ordain.core.text.limit import OUTPUT_BYTES_MAX, short_title
 from ordain.core.text.problem import closest, refuse
 from ordain.ports.ledger import Append
 from ordain.records.conflict import retried
@@ -171,7 +171,7 @@ class Signals:
                             signal=key,
                             run_id=state.run_id,
                             step=step_id,
-                            title=state.plan.title,
+                            title=short_title(state.plan.title),
                             until=record.waits_until,
                             executing=executing,
                         )

@@ -20,6 +20,7 @@ from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.run import event as events
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import DecisionGiven
+from ordain.core.text.limit import short_title
 
 
 class Stage(StrEnum):
@@ -398,7 +399,7 @@ def _prepared(state: PlanState, event: events.PlanPrepared, at: Instant) -> None
     state.origin = event.origin or (state.origin if again else None)
     if event.by.person:
         state.rejections = ()
-    state.plan_id, state.title = event.plan_id, msgspec.json.decode(event.plan, type=_Titled).title
+    state.plan_id, state.title = event.plan_id, short_title(msgspec.json.decode(event.plan, type=_Titled).title)
     state.document, state.document_sha256, state.proposer = event.document, event.document_sha256, event.by
     known = state.prepared_by.get(event.plan_id, ())
     state.prepared_by[event.plan_id] = tuple(dict.fromkeys((*known, event.by.name)))

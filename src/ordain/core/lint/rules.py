@@ -22,7 +22,7 @@ RULES: tuple[Rule, ...] = (
     *(structure.needs_known, structure.fallbacks_known, structure.no_cycles, structure.fallbacks_end, structure.locks),
     *(structure.params, structure.repeated, structure.limits, structure.budgets, structure.text_length),
     *(content.texts, content.letters, content.lengths, content.numbers, content.values, content.questions),
-    *(structure.tier, structure.held_writes, structure.workspace),
+    *(structure.tier, structure.held_writes, structure.workspace, structure.length_of_title),
     *(reference.known, reference.misspelt, reference.options, reference.comes_before, reference.completed_known),
     *(reference.reads_known, reference.may_be_missing, reference.places, reference.expressions, reference.data_order),
     *(tools.known, tools.handlers, tools.operations, tools.scope, tools.arguments, tools.secrets, tools.requests),

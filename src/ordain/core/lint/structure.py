@@ -54,6 +54,16 @@ def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
         yield blame_step(None, "W_PLAN_LARGE", detail, "Split it into plans that can each be approved on their own.")
 
 
+def length_of_title(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A title is short enough to be shown whole wherever it says which plan is meant."""
+    for scope in survey.scopes:
+        count = len(scope.plan.title)
+        if limit.TITLE_MAX < count <= limit.STRING_BYTES_MAX:  # more is refused
+            which = "The title of a nested plan" if scope.depth else "The title"
+            detail = f"{which} has {count:,} characters; lists show {limit.TITLE_MAX} of them at most."
+            yield blame_plan("title", "W_PLAN_LARGE", detail, "Say it in a few words; write the rest into `context`.")
+
+
 def nesting(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Plans inside plans are followed only so deep, and so is one that holds itself."""
     for step in survey.too_deep:

@@ -34,7 +34,7 @@ from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.step_event import Evidence, GroupKind, Outcome, StepState, Usage
 from ordain.core.task.work_item import Read
-from ordain.core.text.limit import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
+from ordain.core.text.limit import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX, short_title
 from ordain.core.text.problem import Problem
 
 UNVERIFIED = "unverified"
@@ -335,7 +335,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         run_id=state.run_id,
         plan_id=plan_id,
         plan_hash=plan_hash(plan_id),
-        title=state.plan.title,
+        title=short_title(state.plan.title),
         status=state.status or _open_status(state, now, life, waits=bool(asked)),
         steps=tuple(step_report(state, step, number, now) for step, number in zip(order, numbers, strict=True)),
         questions=asked,

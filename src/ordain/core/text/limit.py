@@ -26,6 +26,8 @@ NESTED_PLANS_MAX = 3
 """How many plans may stand inside one another, the outermost not counted."""
 ID_LENGTH_MAX = 64
 NAME_LENGTH_MAX = 256
+TITLE_MAX = 200
+"""How much of a title is shown wherever it only says which plan is meant."""
 
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
@@ -86,6 +88,11 @@ def line_fault(name: str, value: Any) -> str | None:
     if name not in ("title", "description") or type(value) is not str or (value.strip() and "\n" not in value):
         return None
     return f"`{name}` {'has more than one line' if value.strip() else 'is empty'}; one line of text is wanted"
+
+
+def short_title(title: str) -> str:
+    """A title as lists and boards have it; whoever judges the plan reads it whole."""
+    return title if len(title) <= TITLE_MAX else f"{title[: TITLE_MAX - 1]}…"
 
 
 def number_fault(value: float) -> tuple[str, str] | None:

@@ -16,6 +16,7 @@ from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.spending import budget_name, owner_of
 from ordain.core.run.step_event import Settlement, StepState
+from ordain.core.text.limit import short_title
 from ordain.interfaces.view.text import cells, visible
 
 HEIGHT_MAX = 30
@@ -87,7 +88,7 @@ def last_lines(tail: str) -> tuple[str, ...]:
 
 
 def _title(state: RunState) -> Iterator[Span]:
-    yield Span(visible(state.plan.title), BOLD)
+    yield Span(visible(short_title(state.plan.title)), BOLD)
     yield Span(f"  {state.run_id}", DIM)
     if state.aborted_by is not None:
         yield Span(f"  is being aborted by {visible(state.aborted_by)}", BAD)
