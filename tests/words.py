@@ -18,6 +18,7 @@ _HOMES: dict[str, str] = {
     "ordain.adapters.agents.python_work": "Work",
     "ordain.adapters.ledger.backup": "EXPORT_FORMAT FileArchive backup export restore",
     "ordain.adapters.ledger.database": "FORMAT RESERVE_BYTES Reserve inspect",
+    "ordain.adapters.ledger.glance": "approved_plans",
     "ordain.adapters.ledger.lock": "FileWriterLock",
     "ordain.adapters.ledger.sqlite": "SqliteLedger",
     "ordain.adapters.ledger.writer": "Writer",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -56,11 +56,19 @@ class _Told(msgspec.Struct):
     plan: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Expiry(msgspec.Struct):
+    expires_at: int
+
+
+class _Permission(msgspec.Struct):
+    approval: _Expiry
+
+
 class _State(msgspec.Struct):
     stage: str | None
     plan_id: str = ""
     document: str | None = None
-    permissions: dict[str, dict[str, Any]] = {}
+    permissions: dict[str, _Permission] = {}
     runs: dict[str, str | None] = {}
     continues: str | None = None
     """A successor is proposed over the run that is open; who reads it in full tells the two apart."""
@@ -125,7 +133,7 @@ def _steps(plan: Plan, inside: str = "") -> Iterator[str]:
 
 def _looking(path: Path, look: Callable[[apsw.Connection], T | None], *, make_nothing: bool = False) -> T | None:
     """What is seen there. `make_nothing`: not even the files that SQLite makes beside a log to read it."""
-    with suppress(apsw.Error, OSError, msgspec.MsgspecError, LookupError, TypeError, ValueError, Refused):
+    with suppress(apsw.Error, OSError, msgspec.MsgspecError, TypeError, ValueError, Refused):
         path = database.real_place(path)
         database.inspect(path)
         connect = database.connect_at_rest if make_nothing else database.connect_to_look
@@ -150,7 +158,7 @@ def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, b
     found = []
     for one in reversed(stored):
         running = None in one.state.runs.values()
-        good = any(now < permission["approval"]["expires_at"] for permission in one.state.permissions.values())
+        good = any(now < permission.approval.expires_at for permission in one.state.permissions.values())
         if running or (one.state.stage == "approved" and good):
             prepared = [event for event in _events(connection, one.stream) if event.type == _PREPARED][-1:]
             plans = [(PlanId(event.plan_id), running, plan_from_bytes(bytes(event.plan))) for event in prepared]
