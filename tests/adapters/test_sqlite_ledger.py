@@ -40,6 +40,7 @@ from tests.words import (
     ExecutorStarted,
     Instant,
     Ledger,
+    LedgerAccess,
     Limits,
     PlanId,
     PlanPrepared,
@@ -923,6 +924,26 @@ def test_what_is_only_in_the_log_is_seen_there_too_or_the_look_is_refused(reacha
         subprocess.run(["cp", "-p", *names, copied], check=True)
     seen = look(copied / "ledger.db", how)
     assert seen[1:] == ["10,10,a,10,E_LEDGER_IO", "ledger.db,ledger.db-wal"] or "E_LEDGER_IO" in seen[0]
+
+
+def test_nothing_is_recorded_in_an_empty_ledger_and_who_tries_has_made_a_mistake() -> None:
+    """A refusal could be taken for one of the disk, and be passed over."""
+    ledger = SqliteLedger.empty()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="opened to be looked at"):
+            append(ledger, to("a", 0, fact(1)))
+    assert (ledger.size("a"), list(ledger.everything()), ledger.plan_count()) == (0, [], 0)
+
+
+def test_looking_where_nothing_is_recorded_makes_one_database(connections: list[apsw.Connection], path: Path) -> None:
+    access = LedgerAccess(lambda: SqliteLedger.open(path), exists=path.exists, empty=SqliteLedger.empty)
+    empty = access.look()
+    assert access.look() is empty
+    assert len(connections) == 1
+    with opened(path) as other:
+        append(other, to("a", 0, fact(1)))
+    assert access.look().size("a") == 1
+    asyncio.run(access.open().close())
 
 
 # --- Projections -------------------------------------------------------------------------------------------------

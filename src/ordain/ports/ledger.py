@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -186,7 +187,7 @@ class LedgerAccess:
     ) -> None:
         """`empty` is looked into while nothing is recorded; `former` finds the ledger of a directory that moved
         here."""
-        self._open, self._exists, self._empty, self.former = open_ledger, exists, empty, former
+        self._open, self._exists, self._empty, self.former = open_ledger, exists, cache(empty), former
         self.opened: Ledger | None = None
 
     def exists(self) -> bool:

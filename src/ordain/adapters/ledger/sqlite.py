@@ -83,10 +83,11 @@ class SqliteLedger:
 
     @classmethod
     def empty(cls) -> SqliteLedger:
-        """The ledger of a workspace in which nothing was recorded yet, to be looked at: in memory, and in no file."""
+        """The ledger of a workspace in which nothing was recorded yet, to be looked at: in memory, and in no file. Who
+        appends to it has made a mistake, which is no refusal."""
         connection = apsw.Connection(":memory:")
         database.furnish(connection)
-        return cls(Path(), connection, OSError("it was opened to be looked at"))
+        return cls(Path(), connection, RuntimeError("This ledger was opened to be looked at."))
 
     @property
     def path(self) -> Path:
@@ -101,6 +102,8 @@ class SqliteLedger:
     async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
         if not appends:
             return ()
+        if isinstance(self._writer, RuntimeError):
+            raise self._writer
         if isinstance(self._writer, Exception):
             raise database.refusal(self._path, self._writer)
         request = Request(at, appends, self.seal)
