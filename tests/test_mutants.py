@@ -15,12 +15,12 @@ MUTANTS = mutate.read_mutants()
 
 
 def test_every_sabotage_fits_one_place():
-    misfits = [
-        (mutant.guarantee, mutant.file)
-        for mutant in MUTANTS
-        if mutant.old == mutant.new or (ROOT / mutant.file).read_text().count(mutant.old) != 1
-    ]
-    assert misfits == []
+    misfits = []
+    for mutant in MUTANTS:
+        times = (ROOT / mutant.file).read_text().count(mutant.old)
+        if times != 1 or mutant.old == mutant.new:
+            misfits.append(f'`old` of "{mutant.guarantee}" is {times} times in {mutant.file}')
+    assert not misfits, "\n".join(["Adapt these rows of tests/mutants; `old` must be there once:", *misfits])
 
 
 def test_every_named_test_is_there():

@@ -95,8 +95,17 @@ class CustomCondition(Value, frozen=True, tag_field="type", tag="custom"):
     expression: Annotated[str, Expression()]
 
 
-_OfPane = PaneExists | PaneState | PatternMatched | PatternNotMatched
-Precondition = _OfPane | LockHeld | LockAvailable | ApprovalValid | StepCompleted | CustomCondition
+Precondition = (
+    PaneExists
+    | PaneState
+    | PatternMatched
+    | PatternNotMatched
+    | LockHeld
+    | LockAvailable
+    | ApprovalValid
+    | StepCompleted
+    | CustomCondition
+)
 
 
 class Contract(Value, frozen=True, tag_field="type", tag="contract"):

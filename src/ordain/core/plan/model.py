@@ -50,8 +50,23 @@ class NestedPlan(Value, frozen=True, tag_field="type", tag="nested_plan"):
     )
 
 
-_First = RunCommand | CallTool | Task | SendText | WaitFor | AcquireLock | ReleaseLock | StoreData
-Action = _First | RunWorkflow | MarkEventHandled | ValidateApproval | NestedPlan | Ask | Custom | WaitForFile
+Action = (
+    RunCommand
+    | CallTool
+    | Task
+    | SendText
+    | WaitFor
+    | AcquireLock
+    | ReleaseLock
+    | StoreData
+    | RunWorkflow
+    | MarkEventHandled
+    | ValidateApproval
+    | NestedPlan
+    | Ask
+    | Custom
+    | WaitForFile
+)
 
 
 class Budget(Value, frozen=True):
