@@ -118,7 +118,7 @@ _HOMES: dict[str, str] = {
     "ordain.core.plan.model": """
         Action Budget ForEach NestedPlan PLAN_VERSION Parameter Plan Step all_steps check_of contract_of
     """,
-    "ordain.core.plan.role": "EffectClass about fields",
+    "ordain.core.plan.role": "Count EffectClass about fields roles",
     "ordain.core.plan.tool": """
         BUILT_IN DEFINITIONS HANDLER SHELL ToolDefinition ToolSource argument_faults definition_of handler_name
     """,

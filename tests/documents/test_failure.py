@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.plan.canonical import canonical_bytes
 from ordain.core.plan.failure import (
     Abort,
+    AfterFallback,
     AskApproval,
     Continue,
     Escalate,
     FailurePolicy,
     Fallback,
+    LastPolicy,
     Recover,
     Replan,
     Retry,
@@ -23,6 +27,7 @@ from ordain.core.plan.words import read_failure, write_failure
 from ordain.core.text.problem import Problem
 from tests.plans import NAMES
 from tests.rows import each
+from tests.sample import sample
 
 
 @each(
@@ -126,6 +131,15 @@ def test_refused(text: str, code: str) -> None:
     read = read_failure(text)
     assert isinstance(read, Problem)
     assert read.code == code
+
+
+@each("kind", get_args(FailurePolicy), ids=lambda kind: kind.__name__)
+def test_only_what_the_types_have_may_follow(kind: Any) -> None:
+    """Also of a policy that is added to `LastPolicy` and not to `AfterFallback`, or only to `FailurePolicy`."""
+    last = write_failure(sample(kind))
+    for first, union in (("fallback(a)", AfterFallback), ("retry(2)", LastPolicy)):
+        read = read_failure(f"{first}, then {last}")
+        assert isinstance(read, Problem) == (kind not in get_args(union)), f"{first}, then {last}"
 
 
 def test_did_you_mean() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.build import plan, step
 from tests.rows import each
+from tests.sample import sample
 from tests.scenario import Scenario, twin_ports
 from tests.twins.ledger import MemoryLedger
 from tests.words import (
@@ -29,29 +30,11 @@ from tests.words import (
     Replan,
     Retry,
     Skip,
-    StepId,
     StepPolicy,
     condition_words,
     failure_changes,
-    fields,
     lint,
 )
-
-NAMES = ("undo",)
-
-
-def sample(kind: type[Any]) -> Any:
-    """A value of a class, with every field set and no two alike."""
-    return kind(**{field.name: _value(field.type, field.name, place) for place, field in enumerate(fields(kind))})
-
-
-def _value(kind: Any, name: str, place: int) -> Any:
-    kinds = [one for one in get_args(kind) if one is not type(None)] or [kind]
-    if any(isinstance(one, type) and issubclass(one, msgspec.Struct) for one in kinds):
-        return sample(kinds[0])
-    if StepId in get_args(kind):
-        return NAMES
-    return {str: f"the-{name}", int: 4100 + place, float: 4.5, bool: True}[kinds[0]]
 
 
 def values(given: Any) -> list[str]:

@@ -12,11 +12,13 @@ import msgspec
 
 from ordain.core.plan.failure import (
     Abort,
+    AfterFallback,
     AskApproval,
     Continue,
     Escalate,
     FailurePolicy,
     Fallback,
+    LastPolicy,
     Recover,
     Replan,
     Retry,
@@ -191,7 +193,10 @@ def _followed(policy: FailurePolicy, last: FailurePolicy) -> FailurePolicy | Pro
         case Retry(), Retry():
             hint = "Write one `retry` with the sum of attempts."
             return _wrong("E_FIELD_VALUE", "A retry can not follow a retry.", hint)
-        case Fallback(), Retry() | Fallback():
+        case Retry(), _ if not isinstance(last, LastPolicy):
+            word = write_failure(last).partition("(")[0]
+            return _wrong("E_FIELD_VALUE", f"`{word}` can not follow a retry.", *_FORMS)
+        case Fallback(), _ if not isinstance(last, AfterFallback):
             word = write_failure(last).partition("(")[0]
             hint = "Write `retry(2), then fallback(a, b), then abort`: each at most once, in this order."
             return _wrong("E_FIELD_VALUE", f"`{word}` can not follow a fallback.", hint)
