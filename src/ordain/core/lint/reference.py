@@ -239,7 +239,7 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str | None, str, str]]:
     others = ((step.id, action) for step, action in survey.others)
     for step_id, declared in chain(tasks, others, survey.declared()):
         found = parts(declared, Name, PathRead, PathWritten)
-        yield from ((step_id, part.what or part.field, part.value) for part in found)
+        yield from ((step_id, part.what or part.field.replace("_", " "), part.value) for part in found)
 
 
 _RUNS_CODE = re.compile(r"(?:ba|da|z|k|fi|a)?sh|python[\d.]*|perl|ruby|node|php|lua|[gmn]?awk|sed|eval|ssh")
