@@ -14,12 +14,12 @@ from typing import Any
 
 import jsonschema
 
+from tests.interfaces.golden import check_text
 from tests.words import answer_schema, event_schema
 
 __all__ = ["GOLDEN", "check_document", "check_event", "golden_name", "strict"]
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "robot"
-_WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))  # asked before the tests clean their environment
 _IDS = re.compile(
     r"(?P<kind>PLAN|RUN|APPROVAL|PREP|WS)-[A-Z2-7]{8,}|(?P<hex>\b[0-9a-f]{64}\b)|(?P<short>\b[0-9a-f]{12}\b)"
 )
@@ -65,10 +65,7 @@ def check_document(verb: str, case: str, line: str, workspace: Path) -> dict[str
     told = re.sub(
         r"HOME is \S+; the home of this account is [^\s\"]+", "HOME is HERE; the home of this account is THERE", told
     )
-    if _WRITE:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(told, encoding="utf-8")
-    assert told == file.read_text(encoding="utf-8")
+    check_text(file, told)
     return document
 
 

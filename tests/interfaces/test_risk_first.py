@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.interfaces.golden import check_text
 from tests.interfaces.workspace import Workspace
 from tests.words import (
     KINDS,
@@ -29,7 +30,6 @@ from tests.words import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "screens"
-WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))
 DELETE = "kubectl --context prod delete namespace payments"
 EDIT = "path: check.sh\nold: echo ok\nnew: |\n  echo ok\n  rm -rf ~/backup"
 NESTED = """type: nested_plan
@@ -252,10 +252,7 @@ def test_golden_screens(shop: Workspace, name: str):
             screen = first_screen(review, columns, rows, colour=colour)
             text = "\n".join(screen).replace("\x1b", "␛").replace(str(shop.path), "/home/kim/shop") + "\n"
             file = GOLDEN / f"{name}-{columns}x{rows}{'-colour' * colour}.txt"
-            if WRITE:
-                file.parent.mkdir(exist_ok=True)
-                file.write_text(text)
-            assert text == file.read_text()
+            check_text(file, text)
     whole = [row for line in review_lines(review, Style(False)) for row in screen_rows(line, 100)]
     limit = {"5": 35, "30": 60}.get(name)
     assert limit is None or len(whole) <= limit, "\n".join(whole)
