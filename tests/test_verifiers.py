@@ -45,6 +45,7 @@ from tests.words import (
     OutputsRemoved,
     Records,
     Refused,
+    RunId,
     Signed,
     SqliteLedger,
     Surroundings,
@@ -85,7 +86,8 @@ class Both(NamedTuple):
 
     @property
     def shared(self) -> set[tuple[str, str, int]]:
-        return {found for found in self.ours if found[0] not in NEEDS_RULES}
+        """What the independent one finds too: of what cannot have happened, removals alone."""
+        return {found for found in self.ours if found[0] not in NEEDS_RULES or found[1] == "retention"}
 
 
 def both(rows: Iterable[Entry], keys: Iterable[str] = (), checkpoint: Tip | None = None) -> Both:
@@ -886,16 +888,68 @@ def test_what_was_refused_belongs_where_it_is_recorded_and_nowhere_else() -> Non
     assert both(Forger(rows).insert(len(rows), "refusals", opened).rows()).kinds == {"stray"}
 
 
+@functools.cache
+def keeping() -> tuple[tuple[Entry, ...], str, str]:
+    """A run that ended where `[retention]` is trusted, and a seal that it names."""
+    life = Scenario(step("a"), title="Keep it")
+    life.workspace.configuration_text = b"[retention]\noutputs_days = 1\n"
+    asyncio.run(life.app.approvals.trust(life.app.approvals.configuration()[1], KIM))
+    life.approve().run()
+    forger, seal = Forger(life.ledger.everything()), life.ledger.seal(b"what it wrote")
+    forger.events[forger.first("attempt_ended")][2]["outcome"]["output_seal"] = seal
+    return tuple(forger.rows()), life.run_id(), seal
+
+
+def removed(forger: Forger, index: int, run: str, *seals: str) -> Both:
+    """What is found where somebody says in this place that what a run kept was removed."""
+    gone = OutputsRemoved(run_id=RunId(run), seals=seals, size=1, by=KIM)
+    return both(forger.insert(index, "retention", msgspec.to_builtins(gone)).rows())
+
+
+UNLIKELY = {("history", "retention", 1)}
+
+
 def test_a_removal_of_what_a_run_keeps_that_has_not_ended_is_found() -> None:
-    life = Scenario(step("a"), title="Keep it").approve().run()
-    rows, run = list(life.ledger.everything()), life.run_id()
-    gone = msgspec.to_builtins(OutputsRemoved(run_id=run, seals=(life.ledger.seal(b"x"),), size=1, by=KIM))
-    ended = Forger(rows).first("run_ended")
-    assert both(Forger(rows).insert(len(rows), "retention", gone).rows()).ours == set()
-    early = both(Forger(rows).insert(ended, "retention", gone).rows())
-    assert (early.ours, early.theirs) == ({("history", "retention", 1)}, set()), "this one needs the rules of runs"
+    rows, run, seal = keeping()
+    assert removed(Forger(rows), len(rows), run, seal).ours == set()
+    early = removed(Forger(rows), Forger(rows).first("run_ended"), run, seal)
+    assert early.ours == early.theirs == UNLIKELY
+    gone = msgspec.to_builtins(OutputsRemoved(run_id=RunId(run), seals=(seal,), size=1, by=KIM))
     assert both(Forger(rows).insert(len(rows), "workspace", gone).rows()).kinds == {"stray"}
     assert both(Forger(rows).insert(len(rows), "retention/more", gone).rows()).kinds == {"stray"}
+
+
+def test_a_removal_that_no_trusted_configuration_allows_is_found() -> None:
+    rows, run, seal = keeping()
+    for text in ("", "[retention]\noutputs_days = 0\n", "[limits]\n"):
+        forger = Forger(rows)
+        trusted = forger.events[forger.first("config_trusted")][2]
+        trusted |= {"text": text, "digest": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"}
+        found = removed(forger, len(rows), run, seal)
+        assert found.ours == found.theirs == UNLIKELY
+    forger = Forger(rows)
+    later = forger.events.pop(forger.first("config_trusted"))
+    forger.events.append(later)
+    found = removed(forger, len(rows) - 1, run, seal)
+    assert found.ours == found.theirs == UNLIKELY, "what is trusted afterwards allowed nothing before"
+
+
+def test_a_removal_of_more_than_its_run_named_is_found() -> None:
+    rows, run, seal = keeping()
+    other = "hmac-sha256:" + "0" * 64
+    signal = {"type": "signal_given", "key": "go", "by": {"name": "x", "channel": "robot"}, "value_seal": seal}
+    for found in (
+        removed(Forger(rows), len(rows), "RUN-AAAAAAAAAAAAAAAA", seal),
+        removed(Forger(rows), len(rows), run, seal, other),
+        removed(
+            Forger(rows).insert(len(rows), "signal/go", {**signal, "value_seal": other}), len(rows) + 1, run, other
+        ),
+        removed(Forger(rows).insert(len(rows), "signal/go", signal), len(rows) + 1, run, seal),
+    ):
+        assert found.ours == found.theirs == UNLIKELY
+    assert removed(Forger(rows).insert(len(rows), "signal/go", signal), len(rows), run, seal).ours == set(), (
+        "named later"
+    )
 
 
 # --- The same in everything ------------------------------------------------------------------------------------------
@@ -1124,13 +1178,13 @@ def test_remembered_signatures_are_the_librarys() -> None:
 
 def test_the_page_about_audits_names_every_kind_and_who_finds_it() -> None:
     page = (ROOT / "docs/audit.md").read_text()
-    found = dict(re.findall(r"^\| `(\w+)` \|.*\| (✓|streams|)\s*\|$", page, re.MULTILINE))
+    found = dict(re.findall(r"^\| `(\w+)` \|.*\| (✓|streams|removals|)\s*\|$", page, re.MULTILINE))
     assert found.keys() == {kind.value for kind in Kind}
-    assert {name for name, both in found.items() if not both} == {kind.value for kind in NEEDS_RULES}
+    assert {name for name, both in found.items() if both in ("", "removals")} == {kind.value for kind in NEEDS_RULES}
 
 
 def test_every_kind_is_found_by_somebody() -> None:
-    shared = {kind.value for kind in Kind} - {kind.value for kind in NEEDS_RULES}
+    shared = {kind.value for kind in Kind} - {kind.value for kind in NEEDS_RULES} | {Kind.HISTORY.value}
     assert shared == {line.split()[0] for line in (tool.__doc__ or "").splitlines() if line.startswith("  ")}
 
 

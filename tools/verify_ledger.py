@@ -15,6 +15,7 @@ order of arrival, and every sentence printed is one thing that does not fit:
   decision    a person's answer to a run came through no terminal, does not do what its word says, or was moved
   signature   a signature is missing where one is needed, or is not good
   checkpoint  the ledger is not the one that an approver, or whoever kept a checkpoint, saw
+  history     kept outputs were removed that no trusted `[retention]` let go
   output      what is kept beside the events is not what was sealed in them (a ledger.db only)
   table       the file's table of streams says something else than the events
 
@@ -110,9 +111,9 @@ SEALS = re.compile(rb'"(?!env_)\w*seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"'
 ANY_SEAL = re.compile(rb"hmac-sha256(?:-whole)?:[0-9a-f]{64}")
 
 
-def kept_outputs(stored: Stored) -> dict[str, list[tuple[str, int]]] | None:
+def kept_outputs(stored: Stored, findings: Iterable[Finding] = ()) -> dict[str, list[tuple[str, int]]] | None:
     """The events whose kept outputs are intact, changed, removed by `[retention]`, or not here for another reason; None
-    for an export, which has none."""
+    for an export, which has none. An event about which something was found removed nothing."""
     if stored.database is None or stored.database[1] == 1:
         return None
     connection, version = stored.database
@@ -122,6 +123,7 @@ def kept_outputs(stored: Stored) -> dict[str, list[tuple[str, int]]] | None:
     found: dict[str, list[tuple[str, int]]] = {"intact": [], "changed": [], "removed": [], "left_out": []}
     gone: dict[str, tuple[str, int]] = {}
     removed: set[str] = set()
+    doubted = {finding.seq for finding in findings if finding.stream == "retention"}
     seen = set()
 
     def sealed(body: bytes) -> str:
@@ -138,8 +140,8 @@ def kept_outputs(stored: Stored) -> dict[str, list[tuple[str, int]]] | None:
         return bytes(row[0]) if row is not None else None
 
     for row in list(database_rows(connection, version)):
-        if row.stream == "retention":
-            removed |= {name.decode() for name in ANY_SEAL.findall(row.body)}
+        if row.stream == "retention" and row.seq not in doubted:
+            removed |= set(parse(row.body)["event"]["seals"])
         named = {name.decode() for name in SEALS.findall(row.body)}
         removed -= named  # named again, so kept again
         for seal in named - seen:
@@ -512,6 +514,10 @@ class Verifier:
         """When each event says that it was recorded, in order of arrival."""
         self.demands_signatures = False
         """Whether the configuration that is trusted so far wants every approval and every answer signed."""
+        self.removes_outputs = False
+        """Whether it lets what is kept be removed."""
+        self.holders: dict[str, set[str]] = {}
+        """The streams that name each seal and may need what is kept under it."""
 
     def find(self, kind: str, sentence: str) -> None:
         self.findings.append(Finding(kind, self.stream, self.seq, sentence))
@@ -537,6 +543,8 @@ class Verifier:
         self.priors[stream] = size, self.before
         self.tips[stream], self.last[stream] = (seq, head), {}
         self.digests.append(advance(self.digests[-1], head))
+        for seal in ANY_SEAL.findall(body) if stream not in ("workspace", "retention") else ():
+            self.holders.setdefault(seal.decode(), set()).add(stream)
         try:
             said = parse(body)
             event, self.at = said["event"], number(said["at"])
@@ -559,6 +567,8 @@ class Verifier:
             self.workspace_event(event)
         elif stream == "lineage":
             self.lineage_event(event, text)
+        elif stream == "retention":
+            self.outputs_removed(event)
         elif stream == "run":
             if name not in self.opened:
                 self.opened[name] = event.get("plan_id", "") if kind == "run_opened" else ""
@@ -569,6 +579,24 @@ class Verifier:
             if kind == "decision_given":
                 self.decision_given(name, event, moments)
             moments.add(event, self.tips[self.stream][1])
+
+    def outputs_removed(self, event: Event) -> None:
+        """What `[retention]` removed: that of a run which had ended, and nothing that any other could need."""
+        said = f"Event {self.seq} removes what {event['run_id']} kept"
+        if not self.removes_outputs:
+            self.find("history", f"{said}, and no `[retention]` was trusted by then.")
+        elif not self.has_ended(f"run/{event['run_id']}"):
+            self.find("history", f"{said}, which had not ended.")
+        elif not all(self.may_go(seal, f"run/{event['run_id']}") for seal in event["seals"]):
+            self.find("history", f"{said}, and more: something that it had not named, or that others name too.")
+
+    def has_ended(self, stream: str) -> bool:
+        run = self.runs.get(stream.removeprefix("run/")) if stream.startswith("run/") else None
+        return run is not None and run.ended is not None
+
+    def may_go(self, seal: str, run: str) -> bool:
+        holders = self.holders.get(seal, set())
+        return run in holders and all(map(self.has_ended, holders))
 
     # --- The workspace's own stream: who may sign ---------------------------------------------------------------------
 
@@ -584,8 +612,9 @@ class Verifier:
             else:
                 vouched = self.vouched(signature, statement("trust", {**here, "digest": event["digest"]}))
                 if vouched:
-                    approval = tomllib.loads(event["text"]).get("approval", {})
-                    self.demands_signatures = approval.get("require_signature") is True
+                    settings = tomllib.loads(event["text"])
+                    self.demands_signatures = settings.get("approval", {}).get("require_signature") is True
+                    self.removes_outputs = any(settings.get("retention", {}).values())
         elif kind == "approver_enrolled":
             self.enrolled(event, signature, here)
         elif kind == "approver_revoked" and event["key"] in self.approvers:
@@ -1018,7 +1047,7 @@ def main(arguments: list[str] | None = None) -> int:
         keys = [key for text in given.key for key in keys_in(text)]
         stored = read(given.ledger)
         result = verified(stored, keys, given.checkpoint)
-        outputs = kept_outputs(stored)
+        outputs = kept_outputs(stored, result.findings)
         for stream, seq in outputs["changed"] if outputs is not None else ():
             sentence = f"What was kept with event {seq} is not what was sealed in it."
             result.findings.append(Finding("output", stream, seq, sentence))

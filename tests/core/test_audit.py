@@ -94,6 +94,9 @@ class Signatures(Rules):
         said = tomllib.loads(trusted.text).get("approval", {}) if trusted is not None else {}
         return said.get("require_signature") is True
 
+    def removes_outputs(self, trusted: ConfigTrusted | None) -> bool:
+        return trusted is not None and any(tomllib.loads(trusted.text).get("retention", {}).values())
+
 
 def look(rows: Any, **how: Any) -> Audit:
     return audit(rows, verify=remembered, rules=Signatures(), **how)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ordain.core.ledger import chain
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.workspace import KIM, Workspace
 from tests.patience import eventually
@@ -387,6 +388,57 @@ def test_what_a_contract_wrote_is_never_kept_and_both_verifiers_say_so(workspace
     assert told in subprocess.run(script, capture_output=True, check=False, text=True).stdout
 
 
+def forged(workspace: Workspace, of: str, claimed: str) -> None:
+    """Somebody who can write the file deletes what a run kept, and writes that retention removed what one kept."""
+    database = sqlite3.connect(ledger_file(workspace))
+    ((opened,),) = database.execute("SELECT opened FROM streams WHERE stream = ?", (f"run/{of}",))
+    bodies = [body for (body,) in database.execute("SELECT body FROM events WHERE stream = ?", (opened,))]
+    kept = {name.partition("/")[0] for (name,) in database.execute("SELECT seal FROM kept")}
+    seals = sorted(seal for seal in kept if any(seal.encode() in body for body in bodies))
+    assert seals
+    database.executemany("DELETE FROM kept WHERE seal = ?", [(seal,) for seal in seals])
+    ((position,),) = database.execute("SELECT max(position) + 1 FROM events")
+    by = {"name": "kim", "channel": "terminal"}
+    event = {"type": "outputs_removed", "run_id": claimed, "seals": seals, "size": 5, "by": by}
+    at = time.time_ns() // 1_000_000
+    body = json.dumps({"v": 1, "stream": "retention", "seq": 1, "at": at, "event": event}, separators=(",", ":"))
+    head = chain.extend(bytes(32), body.encode())
+    database.execute(
+        "INSERT INTO events (position, stream, seq, previous, head, body) VALUES (?, ?, 1, 0, ?, ?)",
+        (position, position, head, body.encode()),
+    )
+    database.execute("INSERT INTO streams VALUES (?, 'retention', 1, ?, ?, 0)", (position, position, head))
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("trusted", "claimed", "named", "removed"),
+    [
+        (DAYS_30, "own", "ended", True),
+        ("", "own", "ended", False),
+        (DAYS_30, "another", "ended", False),
+        (DAYS_30, "RUN-AAAAAAAAAAAAAAAA", "ended", False),
+        (DAYS_30, "own", "open", False),
+        (DAYS_30, "another", "open", False),
+    ],
+)
+def test_a_removal_that_retention_did_not_make_is_found(
+    workspace: Workspace, trusted: str, claimed: str, named: str, removed: bool
+) -> None:
+    workspace.trust(trusted)
+    another = said(workspace, "heron", 2)
+    of = waits(workspace) if named == "open" else said(workspace, "walrus", 2)
+    forged(workspace, of, {"own": of, "another": another}.get(claimed, claimed))
+    assert verified(workspace) == {"intact": 1, "changed": 0, "removed": int(removed), "left_out": int(not removed)}
+    ours = json.loads(workspace.ordain("robot", "audit", "verify").out)["data"]["findings"]
+    script = [sys.executable, "-I", "-S", str(ROOT / "tools/verify_ledger.py"), "--json", str(ledger_file(workspace))]
+    theirs = subprocess.run(script, capture_output=True, check=False)
+    for found in (ours, json.loads(theirs.stdout)["findings"]):
+        assert [(one["kind"], one["stream"]) for one in found] == [("history", "retention")][removed:]
+    assert theirs.returncode == workspace.ordain("audit", "verify").status == int(not removed)
+
+
 @pytest.fixture
 def removed_meanwhile(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> str:
     """A run whose output is removed as soon as its parts are about to be added up."""
@@ -422,10 +474,10 @@ def test_what_is_removed_while_it_is_compared_is_called_removed(workspace: Works
 INTERRUPTED = """
 import sys, verify_ledger as tool
 counted, asked = tool.kept_outputs, []
-def removed_meanwhile(stored):
+def removed_meanwhile(*given):
     if not asked:
         asked.append(print("now", flush=True) or input())
-    return counted(stored)
+    return counted(*given)
 tool.kept_outputs = removed_meanwhile
 sys.exit(tool.main(["--json", sys.argv[1]]))
 """

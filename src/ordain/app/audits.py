@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ordain.core.policy.settings import Settings
 from ordain.core.report.statistics import Statistics
 from ordain.core.report.tally import PlanTally, RunTally, Tally
 from ordain.core.run import event as events
-from ordain.core.run.attempt import is_whole, seals_in
+from ordain.core.run.attempt import is_whole
 from ordain.core.run.run_state import IllegalTransition
 from ordain.core.run.step_event import GroupKind, StepUnfolded
 from ordain.core.text.problem import Refused, refuse
@@ -70,7 +70,7 @@ class Audits:
                 checkpoint=checkpoint,
                 rules=self.rules(),
             )
-            outputs, beside = _outputs(here.ledger)
+            outputs, beside = _outputs(here.ledger, found.findings)
             if here.ledger.size(RETENTION_STREAM) == removals:
                 break  # else something was removed while it was looked at
         if not any(finding.kind in _UNWHOLE for finding in found.findings):
@@ -175,19 +175,25 @@ class _RulesHere(Rules):
     def approvers(self, trusted: events.ConfigTrusted | None) -> tuple[str, ...]:
         return _settings(trusted).approvers
 
+    def removes_outputs(self, trusted: events.ConfigTrusted | None) -> bool:
+        return _settings(trusted).removes_outputs
+
 
 def _settings(trusted: events.ConfigTrusted | None) -> Settings:
     return read_settings(trusted.text.encode())[0] if trusted is not None else Settings()
 
 
-def _outputs(ledger: Ledger) -> tuple[Outputs, tuple[Finding, ...]]:
-    """Everything that is kept beside the events, compared with the seals in them; what was changed."""
+def _outputs(ledger: Ledger, findings: Iterable[Finding]) -> tuple[Outputs, tuple[Finding, ...]]:
+    """Everything that is kept beside the events, compared with the seals in them; what was changed. An event about
+    which something was found removed nothing."""
+    doubted = {finding.seq for finding in findings if finding.stream == RETENTION_STREAM}
     seen: dict[str, bool | None] = {}
     changed: list[Finding] = []
     removed: set[str] = set()
-    for _, stream, seq, body, _ in ledger.everything():
-        if stream == RETENTION_STREAM:
-            removed |= seals_in(body)
+    for _, stream, seq, body, head in ledger.everything():
+        if stream == RETENTION_STREAM and seq not in doubted:
+            removal = chain.decode(body, head).event
+            removed |= set(removal.seals if isinstance(removal, events.OutputsRemoved) else ())
         for name in _SEALS.findall(body):
             seal = name.decode()
             removed.discard(seal)  # named again, so kept again

@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from ordain.core.approval.approval import Principal
 from ordain.core.ledger import chain
-from ordain.core.lineage.retention import RETENTION_STREAM, KeptRun, Removal, needed_runs, outputs_to_remove
+from ordain.core.lineage.retention import (
+    NEED_NOTHING,
+    RETENTION_STREAM,
+    KeptRun,
+    Removal,
+    needed_runs,
+    outputs_to_remove,
+)
 from ordain.core.plan.canonical import plan_id, short_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, RunId, StepId
@@ -31,8 +38,6 @@ ANNOUNCED = ("W_OUTPUTS_REMOVED", "W_PLANS_ARCHIVED")
 """Notices about other plans: every door passes them on, and they are no risk of the plan that is prepared."""
 REMOVED_AT_ONCE = 1_000
 """How many runs lose their outputs at a time; the next day takes the rest."""
-_OWN = (WORKSPACE_STREAM, RETENTION_STREAM)
-"""Streams whose events need nothing that is kept, whatever they name."""
 
 
 class _Named(NamedTuple):
@@ -111,7 +116,7 @@ def _looked_through(ledger: Ledger, kept: Set[str]) -> _Named:
     size = 0
     for position, stream, _, body, head in ledger.everything():
         size = position
-        if stream in _OWN:
+        if stream in NEED_NOTHING:
             continue
         named.setdefault(stream, set()).update(seals_in(body) & kept)
         if stream.startswith("lineage/") and b'"run_ended"' in body:

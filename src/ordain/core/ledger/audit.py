@@ -27,9 +27,10 @@ from ordain.core.ledger.chain import Entry
 from ordain.core.ledger.findings import Audit, AuditedRun, Kind, Rules, Signed
 from ordain.core.ledger.link import Tip
 from ordain.core.lineage.refusal import REFUSALS_STREAM
-from ordain.core.lineage.retention import RETENTION_STREAM
+from ordain.core.lineage.retention import NEED_NOTHING, RETENTION_STREAM
 from ordain.core.lineage.workspace import apply_workspace
 from ordain.core.plan.value import Instant, RunId
+from ordain.core.run.attempt import seals_in
 from ordain.core.run.event import (
     ApproverEnrolled,
     ApproverRevoked,
@@ -106,6 +107,10 @@ class _Auditor(AuditState):
             after = chain.checkpoint((head,), Tip(0, after)).head
             digests += after
             self.size += 1
+            if name not in NEED_NOTHING:
+                for seal in seals_in(body):
+                    holders = self.holders.get(seal, ())
+                    self.holders[seal] = holders if name in holders else (*holders, name)
             try:
                 recorded = chain.decode(body, head)
             except UNREADABLE as error:
@@ -163,10 +168,23 @@ class _Auditor(AuditState):
 
     def look_at_removal(self, event: Event, at: Instant, seq: int) -> None:
         assert isinstance(event, OutputsRemoved)
-        started = self.started.get(event.run_id)
-        if started is None or started.ended is None:
-            sentence = f"Event {seq} removes what {event.run_id} kept, which had not ended."
+        said = f"Event {seq} removes what {event.run_id} kept"
+        if not self.rules.removes_outputs(self.workspace.trusted):
+            self.find(Kind.HISTORY, RETENTION_STREAM, seq, f"{said}, and no `[retention]` was trusted by then.")
+        elif not self.has_ended(f"run/{event.run_id}"):
+            self.find(Kind.HISTORY, RETENTION_STREAM, seq, f"{said}, which had not ended.")
+        elif not all(self.may_go(seal, f"run/{event.run_id}") for seal in event.seals):
+            sentence = f"{said}, and more: something that it had not named, or that others name too."
             self.find(Kind.HISTORY, RETENTION_STREAM, seq, sentence)
+
+    def has_ended(self, stream: str) -> bool:
+        started = self.started.get(RunId(stream.removeprefix("run/"))) if stream.startswith("run/") else None
+        return started is not None and started.ended is not None
+
+    def may_go(self, seal: str, run: str) -> bool:
+        """Whether this run named a seal, and so far no other stream did but those of runs that have ended."""
+        holders = self.holders.get(seal, ())
+        return run in holders and all(map(self.has_ended, holders))
 
     # --- The end ---------------------------------------------------------------------------------------------------
 

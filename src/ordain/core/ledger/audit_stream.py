@@ -113,6 +113,8 @@ class AuditState:
         self.signals: dict[str, SignalState] = {}
         self.given: set[tuple[str, str]] = set()
         """Every signal with the seal of each value that it was given with."""
+        self.holders: dict[str, tuple[str, ...]] = {}
+        """The streams that name each seal and may need what is kept under it."""
         self.unreadable: dict[PlanId, Finding] = {}
         """What is wrong with plans that cannot be read. It counts as soon as a run was started of one."""
         self.signed_events = 0

@@ -145,3 +145,7 @@ class Rules:
     def approvers(self, trusted: ConfigTrusted | None) -> tuple[str, ...]:
         """Who alone could approve and answer, by name; empty where anybody could."""
         return ()
+
+    def removes_outputs(self, trusted: ConfigTrusted | None) -> bool:
+        """Whether what is kept could be removed at all."""
+        return True

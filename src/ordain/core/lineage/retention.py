@@ -15,6 +15,8 @@ from ordain.core.policy.settings import Settings
 from ordain.core.text.limit import DAY_MS
 
 RETENTION_STREAM = "retention"
+NEED_NOTHING = ("workspace", RETENTION_STREAM)
+"""Streams whose events need nothing that is kept, whatever they name."""
 MEGABYTE = 1_000_000
 
 
