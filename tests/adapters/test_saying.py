@@ -87,6 +87,56 @@ def test_any_command_can_write_what_claude_does() -> None:
     assert said == Said(text=b'{"a": ["b"]}', used=Usage(tokens=7, cost_usd=0.5))
 
 
+CLAUDE: dict[str, object] = {"result": "done", "is_error": False}
+PI = {"content": [{"type": "text", "text": "done"}], "stopReason": "stop"}
+CODEX = {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 2}}
+WELL: dict[str, list[object]] = {
+    "claude": [CLAUDE],
+    "codex": [CODEX],
+    "gemini": [{"response": "done"}],
+    "opencode": [{"type": "step_finish", "part": {"tokens": {"total": 1}}}],
+    "pi": [{"type": "turn_end", "message": PI}],
+}
+BADLY: list[tuple[str, object]] = [
+    *(("claude", {**CLAUDE, "is_error": odd}) for odd in (1, "true", None, [], True)),
+    *(("claude", {**CLAUDE, name: "many"}) for name in ("usage", "modelUsage", "total_cost_usd", "errors")),
+    *(("codex", {**CODEX, "usage": odd}) for odd in ("many", [], {"input_tokens": "1"}, {"output_tokens": None})),
+    *(("codex", {"type": "turn.failed", "error": odd}) for odd in ("no", {"message": 1}, {}, None)),
+    *(("gemini", {"response": odd}) for odd in (1, ["done"])),
+    ("gemini", {"response": "done", "error": " "}),
+    *(("opencode", {"type": "error", "error": odd}) for odd in ("no", {"data": {"statusCode": "401"}}, {})),
+    *(
+        ("pi", {"type": "turn_end", "message": {**PI, "stopReason": odd}})
+        for odd in (1, True, ["error"], None, "error")
+    ),
+    *(("pi", {"type": "turn_end", "message": odd}) for odd in ({**PI, "usage": {"totalTokens": "1"}}, "done")),
+]
+
+
+def _said(name: str, *lines: object) -> Said:
+    output = b"\n".join(json.dumps(line).encode() for line in lines)
+    return READERS[name](Finished(duration_ms=1, exit_code=0, output=output, output_bytes=len(output)))
+
+
+@each("name", WELL)
+def test_an_output_that_ends_well_is_a_success(name: str) -> None:
+    assert _said(name, *WELL[name]).error is None
+
+
+@pytest.mark.parametrize(("name", "end"), BADLY)
+def test_an_end_that_cannot_be_read_is_no_success(name: str, end: object) -> None:
+    """Also after one that could be, where a program writes several."""
+    assert _said(name, end).error
+    if name not in ("claude", "gemini"):
+        assert _said(name, *WELL[name], end).error
+
+
+@pytest.mark.parametrize("name", ["codex", "pi"])
+def test_the_last_end_decides(name: str) -> None:
+    bad = [end for agent, end in BADLY if agent == name]
+    assert _said(name, *bad, *WELL[name]).error is None
+
+
 _WORDS = st.sampled_from(
     [
         *("type", "text", "part", "item", "usage", "error", "message", "result", "response", "stats", "models"),

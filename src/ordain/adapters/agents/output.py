@@ -1,7 +1,7 @@
 """What the output of a command-line agent says: its last words, what it used, what went wrong.
 
-Output is whatever a program wrote, whole or cut off, in any version of it. Nothing here raises: what cannot be read is
-left out.
+Output is whatever a program wrote, whole or cut off, in any version of it. Nothing here raises. What cannot be read is
+left out; where that is what says how it ended, it did not end well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,29 +25,40 @@ LINE_MAX = 16 << 20
 WORDS_MAX = 500
 _OBJECTS_MAX = 50
 _LOOKED_AT = 64 << 10
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 _CLAUDE_TOKENS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 _CLAUDE_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "tokens")
 
-
-def _objects_of(texts: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Those of these texts that are objects of JSON."""
-    for text in texts:
-        with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
-            found = msgspec.json.decode(text)
-            if isinstance(found, dict):
-                yield found
+T = TypeVar("T")
 
 
-def _lines(finished: Finished) -> Iterator[dict[str, Any]]:
-    """The lines that are objects of JSON; all there are, also of a long output."""
-    return _objects_of(_complete(finished))
+class _TypedLine(msgspec.Struct, frozen=True):
+    type: str = ""
 
 
-def _object_in(finished: Finished) -> dict[str, Any] | None:
+def _lines(finished: Finished, kind: type[T], *ends: str) -> Iterator[T | None]:
+    """The lines of JSON that are like this, in order; all there are, also of a long output. None is one of a type that
+    says how it ended and that cannot be read."""
+    decoder = msgspec.json.Decoder(kind)
+    for line in _complete(finished):
+        try:
+            yield decoder.decode(line)
+        except _UNREADABLE:
+            with contextlib.suppress(*_UNREADABLE):
+                if msgspec.json.decode(line, type=_TypedLine).type in ends:
+                    yield None
+
+
+def _object_in(finished: Finished, kind: type[T]) -> T | None:
     """The one object of JSON that an output is, or that its last line is."""
     text = b"".join(_parts(finished)).strip()
-    return next(_objects_of((text, text.rpartition(b"\n")[2])), None)
+    for part in (text, text.rpartition(b"\n")[2]):
+        try:
+            return msgspec.json.decode(part, type=kind)
+        except _UNREADABLE:
+            continue
+    return None
 
 
 def at(value: Any, *names: str) -> Any:
@@ -57,26 +68,15 @@ def at(value: Any, *names: str) -> Any:
     return value
 
 
-def _text(value: Any, *names: str) -> str:
-    found = at(value, *names)
-    return found if isinstance(found, str) else ""
-
-
-def _all(value: Any, *names: str) -> list[Any]:
-    """What is in the list or object that is there."""
-    found = at(value, *names)
-    return list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
-
-
 def text_of(value: object) -> bytes:
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     return text.encode("utf-8", "replace")
 
 
-def used(tokens: Iterable[Any], costs: Iterable[Any] = ()) -> Usage | None:
-    """What an agent says it used, in all; None where that is nothing. What is no number does not count."""
-    counts = [min(max(number, 0), INTEGER_MAX) for number in tokens if type(number) in (int, float)]
-    amounts = [max(number, 0.0) for number in costs if type(number) in (int, float)]
+def used(tokens: Iterable[float], costs: Iterable[float] = ()) -> Usage | None:
+    """What an agent says it used, in all; None where that is nothing."""
+    counts = [min(max(number, 0), INTEGER_MAX) for number in tokens]
+    amounts = [max(number, 0.0) for number in costs]
     told = Usage(tokens=int(min(sum(counts), INTEGER_MAX)) or None, cost_usd=sum(amounts) or None)
     return told if told != Usage() else None
 
@@ -144,88 +144,195 @@ def _complete(finished: Finished) -> Iterator[bytes]:
         yield rest
 
 
-# --- Each program ----------------------------------------------------------------------------------------------------
+# --- Claude Code, and every agent that writes one object -------------------------------------------------------------
+
+
+class _Result(msgspec.Struct, frozen=True):
+    result: Any = None
+    is_error: bool = False
+    subtype: str = ""
+    errors: list[str] = []
+    total_cost_usd: float | None = None
+    usage: dict[str, Any] | None = None
+    by_model: dict[str, dict[str, Any]] = msgspec.field(name="modelUsage", default_factory=dict)
+    """With all that it asked models beside the conversation."""
 
 
 def read_object(finished: Finished) -> Said:
-    """Claude Code, and every agent that writes one object: `result` is what it says, `usage` and `total_cost_usd` what
-    it used; `is_error` decides, for the `subtype` of an answer that a server did not give is `success`."""
-    if (said := _object_in(finished)) is None:
+    """One object: `result` is what it says, `usage` and `total_cost_usd` what it used; `is_error` decides, for the
+    `subtype` of an answer that a server did not give is `success`."""
+    said = _object_in(finished, _Result)
+    if said is None:
         return unread(finished)
-    # By model there is all that it asked beside the conversation, too.
-    counts = [at(counted, name) for counted in _all(said, "modelUsage") for name in _CLAUDE_TOKENS]
-    counts = counts or [at(said, "usage", name) for name in _CLAUDE_USAGE]
+    counts = [counted.get(name) for counted in said.by_model.values() for name in _CLAUDE_TOKENS]
+    if not counts:
+        counts = [(said.usage or {}).get(name) for name in _CLAUDE_USAGE]
     error = None
-    if said.get("is_error") is True:
-        errors = "; ".join(map(_text, _all(said, "errors")))
-        error = in_words(errors or text_of(said.get("result")).decode() or _text(said, "subtype")) or "it says no more"
-    return Said(text=text_of(said.get("result")), used=used(counts, [said.get("total_cost_usd")]), error=error)
+    if said.is_error:
+        error = in_words("; ".join(said.errors) or text_of(said.result).decode() or said.subtype) or "it says no more"
+    tokens = [one for one in counts if isinstance(one, int | float) and not isinstance(one, bool)]
+    cost = () if said.total_cost_usd is None else (said.total_cost_usd,)
+    return Said(text=text_of(said.result), used=used(tokens, cost), error=error)
+
+
+# --- Codex: lines of JSON --------------------------------------------------------------------------------------------
+
+
+class _TypedText(msgspec.Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
+class _CodexUsage(msgspec.Struct, frozen=True):
+    input_tokens: float = 0
+    output_tokens: float = 0
+
+
+class _CodexError(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _CodexLine(msgspec.Struct, frozen=True):
+    type: str = ""
+    item: _TypedText | None = None
+    usage: _CodexUsage | None = None
+    error: _CodexError | None = None
 
 
 def read_codex(finished: Finished) -> Said:
-    """Lines of JSON."""
-    text, error, ended, tokens = "", None, False, list[Any]()
-    for line in _lines(finished):
-        kind = _text(line, "type")
-        if kind == "item.completed" and at(line, "item", "type") == "agent_message":
-            text = _text(line, "item", "text")
-        elif kind == "turn.completed":
+    text, error, ended, tokens = "", None, False, list[float]()
+    for line in _lines(finished, _CodexLine, "turn.completed", "turn.failed"):
+        if line is None:
+            ended, error = True, last_line(finished.errors) or UNREAD
+        elif line.type == "item.completed" and line.item is not None and line.item.type == "agent_message":
+            text = line.item.text
+        elif line.type == "turn.completed":
             ended, error = True, None
-            tokens += [at(line, "usage", "input_tokens"), at(line, "usage", "output_tokens")]
-        elif kind == "turn.failed":
-            ended, error = True, in_words(_text(line, "error", "message")) or NOTHING
+            tokens += [line.usage.input_tokens, line.usage.output_tokens] if line.usage is not None else []
+        elif line.type == "turn.failed":
+            ended, error = True, in_words(line.error.message if line.error is not None else "") or NOTHING
     if not ended:
         error = last_line(finished.errors) or NOTHING
-    return Said(text=text_of(text), used=used(tokens), error=error)
+    return Said(text=text.encode("utf-8", "replace"), used=used(tokens), error=error)
+
+
+# --- Gemini CLI: one object when it ends, on standard error where it ends badly --------------------------------------
+
+
+class _Total(msgspec.Struct, frozen=True):
+    total: float = 0
+
+
+class _GeminiModel(msgspec.Struct, frozen=True):
+    tokens: _Total = _Total()
+
+
+class _Stats(msgspec.Struct, frozen=True):
+    models: dict[str, _GeminiModel] = {}
+
+
+class _GeminiEnded(msgspec.Struct, frozen=True):
+    response: str | None = None
+    stats: _Stats = _Stats()
+    error: Any = None
 
 
 def read_gemini(finished: Finished) -> Said:
-    """One object when it ends, on standard error where it ends badly."""
     told = next((one["error"] for one in objects(finished.errors) if "error" in one), None)
-    ended = _object_in(finished)
+    ended = _object_in(finished, _GeminiEnded)
     if ended is None and told is None:
         return unread(finished)
-    fault = at(ended, "error") or (told if at(ended, "response") is None else None)
+    ended = ended if ended is not None else _GeminiEnded()
+    fault = ended.error or (told if ended.response is None else None)
     error = None
     if fault is not None:
-        error = in_words(_text(fault, "message") or text_of(fault).decode()) or NOTHING
-    tokens = [at(model, "tokens", "total") for model in _all(ended, "stats", "models")]
-    return Said(text=text_of(at(ended, "response")), used=used(tokens), error=error)
+        message = at(fault, "message") or fault
+        error = in_words(message if isinstance(message, str) else text_of(fault).decode()) or NOTHING
+    tokens = [model.tokens.total for model in ended.stats.models.values()]
+    return Said(text=text_of(ended.response), used=used(tokens), error=error)
+
+
+# --- opencode: lines of JSON -----------------------------------------------------------------------------------------
+
+
+class _Part(msgspec.Struct, frozen=True):
+    text: str = ""
+    message: str = msgspec.field(name="messageID", default="")
+    tokens: _Total = _Total()
+    cost: float = 0
+
+
+class _Data(msgspec.Struct, frozen=True):
+    message: str = ""
+    status: int | None = msgspec.field(name="statusCode", default=None)
+
+
+class _Error(msgspec.Struct, frozen=True):
+    name: str = ""
+    data: _Data = _Data()
+
+
+class _OpencodeLine(msgspec.Struct, frozen=True):
+    type: str = ""
+    part: _Part = _Part()
+    error: _Error | None = None
 
 
 def read_opencode(finished: Finished) -> Said:
-    """Lines of JSON; the texts of the last message are what it says."""
-    texts, last, error, ended = list[str](), None, None, False
-    tokens, costs = list[Any](), list[Any]()
-    for line in _lines(finished):
-        kind, part, fault = _text(line, "type"), at(line, "part"), at(line, "error")
-        if kind == "text":
-            texts = [*(texts if at(part, "messageID") == last else ()), _text(part, "text")]
-            last = at(part, "messageID")
-        elif kind == "step_finish":
+    texts, last, error, ended = list[str](), "", None, False
+    tokens, costs = list[float](), list[float]()
+    for line in _lines(finished, _OpencodeLine, "error"):
+        if line is None:
+            error = last_line(finished.errors) or UNREAD
+        elif line.type == "text":
+            texts = [*(texts if line.part.message == last else ()), line.part.text]
+            last = line.part.message
+        elif line.type == "step_finish":
             ended = True
-            tokens.append(at(part, "tokens", "total"))
-            costs.append(at(part, "cost"))
-        elif kind == "error" and isinstance(fault, dict):
-            status = at(fault, "data", "statusCode")
-            said = _text(fault, "data", "message") or _text(fault, "name")
-            error = in_words(f"{status} {said}" if isinstance(status, int) else said) or NOTHING
+            tokens.append(line.part.tokens.total)
+            costs.append(line.part.cost)
+        elif line.type == "error" and line.error is not None:
+            status = f"{line.error.data.status} " if line.error.data.status is not None else ""
+            error = in_words(f"{status}{line.error.data.message or line.error.name}") or NOTHING
     if not ended and error is None:
         error = last_line(finished.errors) or NOTHING
-    return Said(text=text_of("\n".join(texts)), used=used(tokens, costs), error=error)
+    return Said(text="\n".join(texts).encode("utf-8", "replace"), used=used(tokens, costs), error=error)
+
+
+# --- pi: lines of JSON -----------------------------------------------------------------------------------------------
+
+
+class _Used(msgspec.Struct, frozen=True):
+    tokens: float = msgspec.field(name="totalTokens", default=0)
+    cost: _Total = _Total()
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str = ""
+    content: list[_TypedText] = []
+    usage: _Used = _Used()
+    stopped: str = msgspec.field(name="stopReason", default="")
+    error: str = msgspec.field(name="errorMessage", default="")
+
+
+class _PiLine(msgspec.Struct, frozen=True):
+    type: str = ""
+    message: _Message | None = None
 
 
 def read_pi(finished: Finished) -> Said:
-    """Lines of JSON. It ends with status 0 also where it ends badly, and may try again before."""
-    text, tokens, costs = "", list[Any](), list[Any]()
+    text, tokens, costs = "", list[float](), list[float]()
     wrong: str | None = last_line(finished.errors) or NOTHING
-    for line in _lines(finished):
-        message = at(line, "message")
-        if line.get("type") != "turn_end" or not isinstance(message, dict):
+    for line in _lines(finished, _PiLine, "turn_end"):
+        if line is None:
+            wrong = last_line(finished.errors) or UNREAD
             continue
-        text = "\n".join(_text(part, "text") for part in _all(message, "content") if at(part, "type") == "text")
-        failed = at(message, "stopReason") in ("error", "aborted")
-        wrong = in_words(_text(message, "errorMessage")) or NOTHING if failed else None
-        tokens.append(at(message, "usage", "totalTokens"))
-        costs.append(at(message, "usage", "cost", "total"))
-    return Said(text=text_of(text), used=used(tokens, costs), error=wrong)
+        if line.type != "turn_end" or line.message is None:
+            continue
+        message = line.message
+        text = "\n".join(part.text for part in message.content if part.type == "text")
+        # It ends with status 0 all the same, and may have tried again since.
+        wrong = None if message.stopped not in ("error", "aborted") else in_words(message.error) or NOTHING
+        tokens.append(message.usage.tokens)
+        costs.append(message.usage.cost.total)
+    return Said(text=text.encode("utf-8", "replace"), used=used(tokens, costs), error=wrong)
