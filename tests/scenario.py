@@ -9,7 +9,8 @@ checked: sequence dense, chain whole, every pass has its evidence, and replaying
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -451,3 +452,12 @@ def check_evidence(state: RunState, events: list[RunEvent]) -> None:
                 assert name not in doubtful, f"{name} began again while in doubt"
             case _:
                 pass
+
+
+def crashes(make: Callable[[], Scenario]) -> Iterator[Scenario]:
+    """The life that `make` begins, after a crash at each boundary of its run in turn, until it ends before the next."""
+    for boundary in count(1):
+        life = make().crash_at(boundary).run()
+        if not life.crashed:
+            return
+        yield life

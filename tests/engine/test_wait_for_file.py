@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.build import plan, step
-from tests.scenario import KIM, Scenario
+from tests.scenario import KIM, Scenario, crashes
 from tests.words import (
     AttemptEnded,
     AttemptWaiting,
@@ -81,14 +81,16 @@ def test_after_its_time_it_fails_and_a_restart_gives_it_no_more():
 
 
 @pytest.mark.parametrize("idempotent", [None, False])
-@pytest.mark.parametrize("boundary", range(1, 8))
-def test_a_crash_anywhere_sends_nobody_to_a_person(boundary: int, idempotent: bool | None):
-    life = Scenario(wait(idempotent=idempotent), step("after")).approve()
-    life.crash_at(boundary).run()
-    life.workspace.documents["out/report"] = b""
-    assert life.crashed
-    (life.run() if life.run_id() is None else life.resume()).expect(wait="passed")
-    assert not [one for one in events(life, DoubtFound) if one.step == "wait" and one.settle == "person"]
+def test_a_crash_anywhere_sends_nobody_to_a_person(idempotent: bool | None):
+    resumed = 0
+    for life in crashes(lambda: Scenario(wait(idempotent=idempotent), step("after")).approve()):
+        if life.run_id() is not None and life.states()["wait"] == "failed":
+            continue  # its time was over before the crash
+        life.workspace.documents["out/report"] = b""
+        (life.run() if life.run_id() is None else life.resume()).expect(wait="passed")
+        assert not [one for one in events(life, DoubtFound) if one.step == "wait" and one.settle == "person"]
+        resumed += 1
+    assert resumed >= 7
 
 
 # --- What everybody else knows of it, by its declaration -------------------------------------------------------------
