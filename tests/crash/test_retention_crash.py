@@ -36,14 +36,14 @@ class RetentionSite(Site):
         super().__init__(folder, warm, TODAY)
         os.environ["ORDAIN_HOME"] = str(self.home)
         (self.workspace / "ordain.toml").write_text("[retention]\noutputs_days = 30\n")
-        app = open_at_terminal(self.workspace, exact=True)
+        today = open_at_terminal(self.workspace, exact=True)
         past = ManualClock(Instant(time.time_ns() // 1_000_000 - 31 * DAY))
-        app = App(msgspec.structs.replace(app.ports, clock=past))
+        app = App(msgspec.structs.replace(today.ports, clock=past))
 
         async def live() -> None:
-            await app.approvals.trust(app.approvals.configuration()[1], KIM)
             made = await app.plans.prepare(OLD, None, KIM)
             await app.runs.approve_and_commit(made.review, KIM)
+            await today.approvals.trust(today.approvals.configuration()[1], KIM)
             await app.close()
 
         asyncio.run(live())

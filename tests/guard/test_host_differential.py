@@ -136,8 +136,11 @@ def test_nobody_disagrees(part: int, host: Host, monkeypatch: pytest.MonkeyPatch
     assert min(seen[one] for one in ("open", "guarded", "denied")) >= 10, seen
 
 
+_FOUND_AT = host_tool.found_at
+
+
 def _as_named(_: str, named: str, *more: Any, **known: Any) -> host_tool.FoundPath:
-    return host_tool.found_at(named, named, *more, **known)
+    return _FOUND_AT(named, named, *more, **known)
 
 
 def _but_for(name: str) -> Any:
@@ -145,7 +148,7 @@ def _but_for(name: str) -> Any:
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "what has another name is that": (claude_hook, "found_at", _as_named),
+    "what has another name is that": (host_tool, "found_at", _as_named),
     "the settings of the host are anybody's": (host_tool, "is_control", _but_for(".claude")),
     "its servers are anybody's": (host_tool, "is_control", _but_for(".mcp.json")),
     "git's own files are anybody's": (host_tool, "is_control", _but_for(".git")),
