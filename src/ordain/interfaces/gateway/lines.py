@@ -313,7 +313,9 @@ def _of_subscription(message: Message, number: Id, original: Id) -> Message:
     """A message that says by which request its subscription was made says so by the client's own id."""
     for part in ("params", "result"):
         inside = message.get(part)
-        meta = inside.get("_meta") if isinstance(inside, Mapping) else None
+        if not isinstance(inside, Mapping):
+            continue
+        meta = inside.get("_meta")
         if isinstance(meta, Mapping) and meta.get(SUBSCRIPTION) == number:
-            return {**message, part: {**inside, "_meta": {**meta, SUBSCRIPTION: original}}}  # type: ignore[dict-item]
+            return {**message, part: {**inside, "_meta": {**meta, SUBSCRIPTION: original}}}
     return message
