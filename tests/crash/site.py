@@ -11,7 +11,7 @@ import random
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -224,3 +224,16 @@ def whole(ledger: SqliteLedger) -> Seen:
     assert spent == opened, "an approval is spent that no run has used, or the reverse"
     runs = tuple(records.run(run)[0] for run in sorted(opened))
     return Seen(tuple(events), folded, runs)
+
+
+def go_through(some: Iterable[Point], disturbed: Callable[[Point], str]) -> Counter[str]:
+    """Disturb a verb at each of these points; how it ended, counted. All failures are named, not only the first."""
+    ended: Counter[str] = Counter()
+    failures = []
+    for point in some:
+        try:
+            ended[disturbed(point)] += 1
+        except AssertionError as error:
+            failures.append(f"{point}: {error}")
+    assert not failures, f"{len(failures)} of {ended.total() + len(failures)} points:\n" + "\n".join(failures)
+    return ended

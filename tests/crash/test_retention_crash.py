@@ -8,15 +8,15 @@ import asyncio
 import os
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.crash.process import KIM, Warm
-from tests.crash.site import NOT_REACHED, WRITES, Point, Site, calls, look_at, tenth
+from tests.crash.site import NOT_REACHED, WRITES, Point, Site, calls, go_through, look_at, tenth
 from tests.programs import need
 from tests.twins.execution import ManualClock
 from tests.words import App, Instant, OutputsRemoved, SqliteLedger, open_at_terminal
@@ -93,28 +93,16 @@ def disturb(site: RetentionSite, point: Point) -> str:
     return ended
 
 
-def go_through(site: RetentionSite, some: list[Point]) -> Counter[str]:
-    ended: Counter[str] = Counter()
-    failures = []
-    for point in some:
-        try:
-            ended[disturb(site, point)] += 1
-        except AssertionError as error:
-            failures.append(f"{point}: {error}")
-    assert not failures, f"{len(failures)} of {len(some)} points:\n" + "\n".join(failures)
-    return ended
-
-
 @pytest.mark.timeout(600)
 def test_killed_at_a_tenth_of_all_points(tmp_path: Path, warm: Warm) -> None:
     site = RetentionSite(tmp_path, warm)
-    assert go_through(site, tenth(kill_points(site), 26)).total() > 0
+    assert go_through(tenth(kill_points(site), 26), partial(disturb, site)).total() > 0
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1800)
 def test_killed_at_all_points(tmp_path: Path, warm: Warm) -> None:
     site = RetentionSite(tmp_path, warm)
-    ended = go_through(site, kill_points(site))
+    ended = go_through(kill_points(site), partial(disturb, site))
     assert ended["removed"] and ended["not removed"], ended
     print(f"\n{ended.total()} points, {dict(ended)}")

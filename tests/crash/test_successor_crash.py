@@ -7,14 +7,14 @@ A seeded tenth of the points here, all of them in `make sweep`.
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.crash.process import Warm
-from tests.crash.site import NOT_REACHED, WRITES, Point, Site, calls, id_of, look_at, tenth
+from tests.crash.site import NOT_REACHED, WRITES, Point, Site, calls, go_through, id_of, look_at, tenth
 from tests.programs import need
 from tests.words import RunState
 
@@ -97,28 +97,16 @@ def disturb(site: SuccessorSite, point: Point) -> str:
     return "started" if begun else "not started"
 
 
-def go_through(site: SuccessorSite, some: list[Point]) -> Counter[str]:
-    ended: Counter[str] = Counter()
-    failures = []
-    for point in some:
-        try:
-            ended[disturb(site, point)] += 1
-        except AssertionError as error:
-            failures.append(f"{point}: {error}")
-    assert not failures, f"{len(failures)} of {len(some)} points:\n" + "\n".join(failures)
-    return ended
-
-
 @pytest.mark.timeout(600)
 def test_killed_at_a_tenth_of_all_points(tmp_path: Path, warm: Warm) -> None:
     site = SuccessorSite(tmp_path, warm)
-    assert go_through(site, tenth(kill_points(site), 25)).total() > 0
+    assert go_through(tenth(kill_points(site), 25), partial(disturb, site)).total() > 0
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1800)
 def test_killed_at_all_points(tmp_path: Path, warm: Warm) -> None:
     site = SuccessorSite(tmp_path, warm)
-    ended = go_through(site, kill_points(site))
+    ended = go_through(kill_points(site), partial(disturb, site))
     assert ended["started"] and ended["not started"], ended
     print(f"\n{ended.total()} points, {dict(ended)}")
